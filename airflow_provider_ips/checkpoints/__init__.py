@@ -1,0 +1,1 @@
+"""Where a consumer's checkpoint lives."""

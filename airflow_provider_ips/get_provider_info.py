@@ -1,0 +1,65 @@
+"""What Airflow asks an installed provider about itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_INTEGRATION = "Incremental Processing Support"
+
+
+def get_provider_info() -> dict[str, Any]:
+    """Every Airflow command calls this when it starts, so it reads no file and imports nothing else."""
+    return {
+        # Must be the distribution's name to the letter: any other makes every Airflow command fail.
+        "package-name": "airflow-provider-ips",
+        "name": "Incremental Processing Support",
+        "description": "Makes Spark jobs over Iceberg tables incremental without a change to the job.",
+        "integrations": [
+            {
+                "integration-name": _INTEGRATION,
+                "external-doc-url": "https://iceberg.apache.org/",
+                "tags": ["software"],
+            }
+        ],
+        "operators": _modules("operators.capture", "operators.commit"),
+        "sensors": _modules("sensors.iceberg_append"),
+        "triggers": _modules("triggers.iceberg_append"),
+        "hooks": _modules("hooks.ips"),
+        "config": {"ips": {"description": "Defaults of Incremental Processing Support.", "options": _OPTIONS}},
+    }
+
+
+def _modules(*names: str) -> list[dict[str, Any]]:
+    return [{"integration-name": _INTEGRATION, "python-modules": [f"airflow_provider_ips.{name}" for name in names]}]
+
+
+_OPTIONS: dict[str, dict[str, str]] = {
+    "checkpoint_store": {
+        "description": (
+            "Where checkpoints live: ``variable`` keeps one Airflow Variable per consumer, readable in the UI.\n"
+        ),
+        "version_added": "0.1.0",
+        "type": "string",
+        "example": "variable",
+        "default": "variable",
+    },
+    "icdc_namespace": {
+        "description": (
+            "The namespace in which ICDC tables are made, for captures that name none. It is created when missing.\n"
+        ),
+        "version_added": "0.1.0",
+        "type": "string",
+        "example": "scratch.icdc",
+        "default": "icdc",
+    },
+    "history_length": {
+        "description": (
+            "How many committed captures a checkpoint remembers. Clearing a run replays its range only while it is\n"
+            "remembered; each entry makes the document, which is read and written as a whole, a little longer.\n"
+        ),
+        "version_added": "0.1.0",
+        "type": "integer",
+        "example": "200",
+        "default": "50",
+    },
+}

@@ -1,0 +1,1 @@
+"""The catalog behind an Airflow connection."""

@@ -1,0 +1,1 @@
+"""Table histories read, and ICDC tables written and dropped, through PyIceberg and without Airflow."""

@@ -1,0 +1,1 @@
+"""The two tasks that make a DAG incremental: capture and commit."""

@@ -1,0 +1,1 @@
+"""Tasks that wait until a table has gained something."""

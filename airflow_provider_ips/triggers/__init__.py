@@ -1,0 +1,1 @@
+"""Watching a table from Airflow's event loop, for deferred tasks and for assets."""
