@@ -1,1 +1,1 @@
-"""Facts in, verdict out: what a table's history means for a consumer, without Airflow, PyIceberg or any file."""
+"""Facts in, verdict out: what to capture and where a checkpoint moves. Imports neither Airflow nor PyIceberg."""

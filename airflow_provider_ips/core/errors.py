@@ -1,0 +1,93 @@
+"""Everything this package raises on purpose.
+
+IpsError                        the root; always says what happened, why it matters, and what to do
+├── InputError                  a parameter, identifier or filter that cannot be right
+├── SourceError                 the source table cannot be captured as it is
+│   ├── RefusedOperationError   a snapshot of the range changes rows and the settings refuse that
+│   ├── GapError                the checkpoint is not in the source's lineage
+│   └── UnsupportedTableError   a table feature that would make a capture wrong
+├── CheckpointError             the checkpoint cannot be read, trusted or moved
+│   ├── DamagedCheckpointError  the document is not what was written
+│   ├── CheckpointConflictError another run or writer got there first
+│   └── StoreUnavailableError   the store did not answer, so absence cannot be told from an outage
+├── EvidenceError               a commit without proof that the work between capture and commit succeeded
+└── CatalogError                the catalog or the storage refused or failed
+    └── IcdcConflictError       the ICDC table's name is taken by something that is not this capture
+"""
+
+from __future__ import annotations
+
+
+class IpsError(Exception):
+    """What happened, why it matters, and what to do about it, in that order."""
+
+    def __init__(self, problem: str, *, consequence: str = "", remedy: str = "") -> None:
+        self.problem = problem
+        self.consequence = consequence
+        self.remedy = remedy
+        super().__init__(problem, consequence, remedy)
+
+    def __str__(self) -> str:
+        """Read as one paragraph, because a log line is where people meet it."""
+        parts = [self.problem.rstrip(".") + "."]
+        if self.consequence:
+            parts.append(self.consequence.rstrip(".") + ".")
+        if self.remedy:
+            parts.append("What to do: " + self.remedy.rstrip(".") + ".")
+        return " ".join(parts)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survive pickling: keyword-only arguments do not by themselves."""
+        return (_rebuild, (type(self), self.problem, self.consequence, self.remedy))
+
+
+def _rebuild(cls: type[IpsError], problem: str, consequence: str, remedy: str) -> IpsError:
+    return cls(problem, consequence=consequence, remedy=remedy)
+
+
+class InputError(IpsError):
+    """A parameter, identifier or filter that cannot be right."""
+
+
+class SourceError(IpsError):
+    """The source table cannot be captured as it is."""
+
+
+class RefusedOperationError(SourceError):
+    """A snapshot of the range changes rows, and the settings refuse that."""
+
+
+class GapError(SourceError):
+    """The checkpoint is not in the source's lineage."""
+
+
+class UnsupportedTableError(SourceError):
+    """A table feature that would make a capture wrong."""
+
+
+class CheckpointError(IpsError):
+    """The checkpoint cannot be read, trusted or moved."""
+
+
+class DamagedCheckpointError(CheckpointError):
+    """The document is not what was written."""
+
+
+class CheckpointConflictError(CheckpointError):
+    """Another run or writer got there first."""
+
+
+class StoreUnavailableError(CheckpointError):
+    """The store did not answer, so absence cannot be told from an outage."""
+
+
+class EvidenceError(IpsError):
+    """A commit without proof that the work between capture and commit succeeded."""
+
+
+class CatalogError(IpsError):
+    """The catalog or the storage refused or failed."""
+
+
+class IcdcConflictError(CatalogError):
+    """The ICDC table's name is taken by something that is not this capture."""

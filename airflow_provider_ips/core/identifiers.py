@@ -1,0 +1,140 @@
+"""Names: how a source is written, and the names that are derived from it.
+
+Derived names (ICDC tables, XCom keys, Variable keys) are deterministic, so that a retry finds what the first attempt
+made, and carry a hash, so that no two different things can ever share one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from airflow_provider_ips.core.errors import InputError
+
+MAX_TABLE_NAME = 96
+"""Below the limits of Hive (128), Glue (255) and the file systems that hold a folder of that name."""
+
+MAX_VARIABLE_KEY = 250
+"""Airflow's column for Variable keys."""
+
+XCOM_KEY_PATTERN = re.compile(r"[A-Za-z0-9_.\-]+")
+_UNREADABLE = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableIdentifier:
+    """A table's namespace and name, as its catalog knows it."""
+
+    parts: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: object) -> Self:
+        """Read ``db.table`` or ``a.b.table``."""
+        if not isinstance(text, str):
+            raise InputError(
+                f"source table {text!r} is a {type(text).__name__}, not a string",
+                consequence="No table can be looked up by it",
+                remedy='write it as "namespace.table", for example "db.playback"',
+            )
+        parts = tuple(text.split("."))
+        if len(parts) < 2 or any(not part or part != part.strip() for part in parts):  # noqa: PLR2004 - namespace and name
+            raise InputError(
+                f"malformed table identifier {text!r}",
+                consequence="A table needs a namespace and a name, without empty parts or surrounding spaces",
+                remedy='write it as "namespace.table", for example "db.playback"; the catalog is named by iceberg_conn_id',
+            )
+        if bad := next((c for c in text if c in "`\"';\\/\n\r\t\0"), None):
+            raise InputError(
+                f"table identifier {text!r} contains {bad!r}",
+                consequence="Quotes, slashes and control characters mean different things to different engines",
+                remedy="write the bare name, without quoting",
+            )
+        return cls(parts)
+
+    @property
+    def namespace(self) -> tuple[str, ...]:
+        """All but the last part."""
+        return self.parts[:-1]
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.parts[-1]
+
+    def __str__(self) -> str:
+        """The dotted form, which is how people and XCom keys write it."""
+        return ".".join(self.parts)
+
+
+def digest(*parts: str, length: int = 16) -> str:
+    """Hash parts so that ``("a", "bc")`` and ``("ab", "c")`` differ."""
+    state = hashlib.sha256()
+    for part in parts:
+        raw = part.encode()
+        state.update(len(raw).to_bytes(8, "big") + raw)
+    return state.hexdigest()[:length]
+
+
+def readable(text: str, *, limit: int) -> str:
+    """Keep what every catalog accepts in a name: lower case letters, digits and underscores, a letter first."""
+    cleaned = _UNREADABLE.sub("_", text.lower()).strip("_")
+    if not cleaned or not cleaned[0].isalpha():
+        cleaned = f"t_{cleaned}".rstrip("_")
+    return cleaned[:limit].rstrip("_")
+
+
+def icdc_table_name(source: str, capture_id: str, role: str = "") -> str:
+    """Name the ICDC table of one source in one capture: readable first, unique by its hash."""
+    suffix = "_" + digest(source, capture_id, role, length=20)
+    prefix = f"{source}_{role}" if role else source
+    return readable(prefix, limit=MAX_TABLE_NAME - len(suffix)) + suffix
+
+
+def variable_key(consumer: str) -> str:
+    """Name the Variable that holds a consumer's checkpoint.
+
+    Airflow masks Variables whose key contains words such as ``token`` or ``secret``, and its edit form then writes the
+    mask back. A readable part with such a word in it is therefore left out: the hash alone identifies the consumer.
+    """
+    tail = digest(consumer, length=20)
+    shown = readable(consumer, limit=MAX_VARIABLE_KEY - len(tail) - len("ips__"))
+    return f"ips_{tail}" if is_masked_name(shown) else f"ips_{shown}_{tail}"
+
+
+MASKED_WORDS = (
+    "access_token",
+    "api_key",
+    "apikey",
+    "authorization",
+    "passphrase",
+    "passwd",
+    "password",
+    "private_key",
+    "secret",
+    "token",
+    "keyfile_dict",
+    "service_account",
+    "dsn",
+)
+"""Words that make Airflow mask a value. The Airflow layer adds those that a deployment configures."""
+
+
+def is_masked_name(name: str, extra_words: tuple[str, ...] = ()) -> bool:
+    """Tell whether Airflow would mask a value stored under this name."""
+    lowered = name.lower()
+    return any(word in lowered for word in (*MASKED_WORDS, *extra_words))
+
+
+def check_xcom_key(key: str, *, what: str) -> str:
+    """Refuse a key that Airflow would store under another name."""
+    if not XCOM_KEY_PATTERN.fullmatch(key):
+        bad = "".join(sorted({c for c in key if not XCOM_KEY_PATTERN.fullmatch(c)}))
+        raise InputError(
+            f"{what} {key!r} cannot be an XCom key: it contains {bad!r}",
+            consequence="Airflow would store it under another key, and the task that pulls it would get nothing",
+            remedy='give the source a key of its own: SourceTable("…", key="letters_digits_._-"), and rename or leave out '
+            "the range column",
+        )
+    return key
