@@ -1,0 +1,55 @@
+# Everything runs inside .venv, which `env` builds; nothing has to be activated.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export PYTHON
+
+PYTEST_ARGS ?=
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help env jars demo ui test check check-format fix constraints build smoke clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+env: ## build .venv (needs Python 3.11+ and Java 17+)
+	@scripts/bootstrap
+
+jars: env ## download Spark's jars for Iceberg, SQLite and PostgreSQL
+	@python scripts/spark_jars.py
+
+demo: jars ## a plain DAG and its incremental twin over the same late data, side by side
+	@python scripts/demo.py
+
+ui: jars ## Airflow with the example DAGs and the demo's tables, on 127.0.0.1
+	@python scripts/ui.py
+
+test: jars ## all tests (WORKERS=2, PYTEST_ARGS='-k rings')
+	pytest --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+check: check-format ## formatter, linter, types, rings
+	ruff check
+	mypy
+	lint-imports
+
+check-format: env
+	ruff format --check
+
+fix: env ## let the formatter and the linter repair what they can
+	ruff format
+	ruff check --fix
+
+constraints: env ## resolve constraints.txt anew; what still fits stays (UPGRADE=1: newest of everything)
+	uv pip compile --quiet --universal --python-version 3.11 --extra spark --extra dev --no-annotate \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make constraints' \
+		$(if $(UPGRADE),--upgrade) --output-file constraints.txt pyproject.toml
+
+build: env ## source distribution and wheel into dist/
+	rm -rf dist
+	python -m build --no-isolation
+
+smoke: build ## capture and commit with the built wheel in an environment of its own
+	scripts/smoke
+
+clean: ## remove everything that make has made
+	rm -rf .venv .cache dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
