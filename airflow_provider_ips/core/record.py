@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from airflow_provider_ips.core.positions import Position
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_provider_ips.core.positions import Position
 
 MAX_LISTED_VERDICTS = 50
 """How many verdicts the record lists by itself; the rest is counted. The log has them all."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.identifiers import TableIdentifier, check_xcom_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 ALL_OPERATIONS: Final = ("append", "overwrite", "delete")
 ON_OTHER_OPERATION: Final = ("fail", "skip_retention", "skip")
@@ -31,10 +33,8 @@ class InitialPosition:
             return cls(kind=str(value))
         if isinstance(value, datetime):
             return cls._at(value, value)
-        if isinstance(value, str) and value.isascii() and value.lstrip("-").isdigit() and len(value.lstrip("-")) > len("20261118"):
-            return cls(kind="snapshot", snapshot_id=int(value))
         if isinstance(value, str) and value.isascii() and value.isdigit():
-            return cls._short_number(value)
+            return cls._from_digits(value)
         if isinstance(value, str):
             try:
                 return cls._at(datetime.fromisoformat(value), value)
@@ -48,9 +48,9 @@ class InitialPosition:
         )
 
     @classmethod
-    def _short_number(cls, value: str) -> InitialPosition:
-        """Eight digits could be a compact ISO date; anything shorter can only be a snapshot id."""
-        if len(value) < len("20261118"):
+    def _from_digits(cls, value: str) -> InitialPosition:
+        """Eight digits may be a compact ISO date; any other number of digits can only be a snapshot id."""
+        if len(value) != len("20261118"):
             return cls(kind="snapshot", snapshot_id=int(value))
         raise InputError(
             f"initial={value!r} may be a date or a snapshot id",
@@ -105,6 +105,22 @@ class CaptureSettings:
                 consequence="An append capture never carries unchanged rows along",
                 remedy='leave on_superset out, or set data_operations=("append", "overwrite", "delete")',
             )
+        self._refuse_what_this_release_lacks()
+
+    def _refuse_what_this_release_lacks(self) -> None:
+        """Accepting a setting that nothing honours would be a silent wrong answer."""
+        if self.captures_changes:
+            raise InputError(
+                f"data_operations={list(self.data_operations)}: change capture is not in this release",
+                consequence="Updated and deleted rows would be missing from the capture",
+                remedy='use data_operations=("append",), which refuses loudly any snapshot that changes rows',
+            )
+        if self.on_other_operation == "skip_retention":
+            raise InputError(
+                "on_other_operation='skip_retention' is not in this release",
+                consequence="Telling retention from a correction needs the removed files to be read",
+                remedy="use 'fail', or 'skip' if nothing but retention ever removes rows from this table",
+            )
 
     @property
     def captures_changes(self) -> bool:
@@ -136,7 +152,9 @@ class SourceTable:
                 remedy=f"use any of {sorted(f.name for f in fields(CaptureSettings))}",
             )
         if not isinstance(branch, str) or not branch:
-            raise InputError(f"SourceTable({table!r}) has branch {branch!r}", remedy='name a branch, for example "main"')
+            raise InputError(
+                f"SourceTable({table!r}) has branch {branch!r}", remedy='name a branch, for example "main"'
+            )
         object.__setattr__(self, "table", table)
         object.__setattr__(self, "branch", branch)
         object.__setattr__(self, "key", key)
