@@ -1,0 +1,116 @@
+"""What is in the wheel, and that it stands on its own."""
+
+import subprocess
+import sys
+import zipfile
+from email import message_from_string
+from pathlib import Path
+
+import pytest
+
+import airflow_provider_ips
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# One process builds it for all of them.
+pytestmark = pytest.mark.xdist_group("wheel")
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    """Built by way of the source distribution, so that one that lacks a file is found out here."""
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def unpacked(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def metadata(unpacked):
+    (text,) = unpacked.glob("*.dist-info/METADATA")
+    return message_from_string(text.read_text())
+
+
+def files_below(folder):
+    return {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def test_the_wheel_holds_the_package_and_the_example_dags(unpacked):
+    package = files_below(ROOT / "airflow_provider_ips")
+    examples = {f"example_dags/{name}" for name in files_below(ROOT / "dags_examples")}
+
+    assert any(name.endswith(".py") for name in examples)
+    assert files_below(unpacked / "airflow_provider_ips") == package | examples
+
+
+def test_the_wheel_holds_nothing_else(unpacked):
+    assert {path.name for path in unpacked.iterdir()} == {
+        "airflow_provider_ips",
+        f"airflow_provider_ips-{airflow_provider_ips.__version__}.dist-info",
+    }
+
+
+def test_the_wheel_is_typed_licensed_and_a_provider(unpacked, metadata):
+    (dist_info,) = unpacked.glob("*.dist-info")
+
+    assert (unpacked / "airflow_provider_ips" / "py.typed").exists()
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert files_below(dist_info / "licenses") == {"LICENSE", "NOTICE"}
+    assert "[apache_airflow_provider]" in (dist_info / "entry_points.txt").read_text()
+
+
+def test_the_spark_extra_pins_the_two_halves_of_pyspark_alike(metadata):
+    """Their files overlap: two releases in one environment break each other."""
+    pins = dict(
+        requirement.split(";")[0].strip().split("==")
+        for requirement in metadata.get_all("Requires-Dist")
+        if 'extra == "spark"' in requirement or "extra == 'spark'" in requirement
+    )
+
+    assert set(pins) == {"pyspark", "pyspark-client"}
+    assert len(set(pins.values())) == 1
+
+
+PARSE_EXAMPLES = """
+import sys
+
+source_tree, site_packages = sys.argv[1:]
+sys.path[:] = [site_packages, *(entry for entry in sys.path if entry not in ("", source_tree))]
+
+from airflow.dag_processing.dagbag import DagBag
+import airflow_provider_ips
+
+assert airflow_provider_ips.__file__.startswith(site_packages), airflow_provider_ips.__file__
+bag = DagBag(dag_folder=f"{site_packages}/airflow_provider_ips/example_dags")
+assert not bag.import_errors, bag.import_errors
+print(*sorted(bag.dags))
+"""
+
+
+def test_the_example_dags_parse_from_the_wheel(unpacked, tmp_path):
+    """Installed, they lie in another folder than in the source tree and cannot import from that."""
+    result = subprocess.run(
+        [sys.executable, "-c", PARSE_EXAMPLES, str(ROOT), str(unpacked)],
+        env={"AIRFLOW_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[-1].split()

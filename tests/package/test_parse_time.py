@@ -1,0 +1,84 @@
+"""Airflow parses every DAG file again and again: what our operators add to that is kept small."""
+
+import json
+import statistics
+import subprocess
+import sys
+
+import pytest
+
+LIMIT_MILLISECONDS = 50
+
+PLAIN = """
+from airflow.sdk import DAG
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+with DAG(dag_id="daily", schedule="@daily"):
+    daily = SparkSubmitOperator(task_id="daily", application="daily.py", application_args=["--source", "db.playback"])
+"""
+
+INCREMENTAL = """
+from airflow.sdk import DAG
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
+
+with DAG(dag_id="daily", schedule="@daily"):
+    capture = IpCaptureOperator(task_id="capture", source_tables="db.playback")
+    daily = SparkSubmitOperator(
+        task_id="daily", application="daily.py", application_args=["--source", capture.output["db.playback"]]
+    )
+    commit = IpCommitOperator(task_id="commit", capture=capture)
+    capture >> daily >> commit
+"""
+
+# The plain DAG is parsed first, so that what Airflow and the Spark provider cost is spent, and once more for its own
+# time. What the incremental DAG then takes longer is ours: its modules, what they import, and the two operators.
+# Processor time: another process on the same core is no cost of ours.
+MEASURE = """
+import json, sys, time
+
+def parse(path):
+    source = open(path).read()
+    start = time.process_time()
+    exec(compile(source, path, "exec"), {"__name__": "dag_file"})
+    return time.process_time() - start
+
+plain, incremental = sys.argv[1:]
+parse(plain)
+seconds = parse(plain)
+added = parse(incremental) - seconds
+print(json.dumps({"added_milliseconds": added * 1000, "modules": sorted(sys.modules)}))
+"""
+
+
+@pytest.fixture
+def parse_in_fresh_process(tmp_path):
+    (tmp_path / "plain.py").write_text(PLAIN)
+    (tmp_path / "incremental.py").write_text(INCREMENTAL)
+
+    def measure():
+        result = subprocess.run(
+            [sys.executable, "-c", MEASURE, str(tmp_path / "plain.py"), str(tmp_path / "incremental.py")],
+            env={"AIRFLOW_HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout.splitlines()[-1])
+
+    return measure
+
+
+def test_our_operators_add_little_to_the_parsing_of_a_dag(parse_in_fresh_process):
+    parse_in_fresh_process()  # compiles what has no .pyc yet
+    added = [parse_in_fresh_process()["added_milliseconds"] for _ in range(5)]
+
+    assert statistics.median(added) <= LIMIT_MILLISECONDS, added
+
+
+def test_parsing_a_dag_leaves_the_heavy_libraries_alone(parse_in_fresh_process):
+    modules = set(parse_in_fresh_process()["modules"])
+
+    assert "airflow_provider_ips.operators.capture" in modules
+    assert not modules & {"pyarrow", "pyiceberg", "pyspark", "airflow.providers.apache.iceberg.hooks.iceberg"}
