@@ -1,0 +1,102 @@
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, all_blocks
+
+HERE = Path(__file__).parent
+SIGNATURES = (
+    "airflow_provider_ips.IpCaptureOperator",
+    "airflow_provider_ips.IpCommitOperator",
+    "airflow_provider_ips.IcebergAppendSensor",
+    "airflow_provider_ips.SourceTable",
+    "airflow_provider_ips.core.settings.CaptureSettings",
+    "airflow_provider_ips.iceberg.capture",
+)
+
+
+def clean_environment(folder: Path) -> dict[str, str]:
+    """An Airflow and a lake that nobody has touched yet."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "PYICEBERG", "PYTEST"))}
+    return {
+        **kept,
+        "AIRFLOW_HOME": str(folder / "airflow"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "PYTHONPATH": str(ROOT),
+        "PYICEBERG_HOME": str(folder),
+        "PYICEBERG_CATALOG__LAKE__TYPE": "sql",
+        "PYICEBERG_CATALOG__LAKE__URI": f"sqlite:///{folder}/lake.db",
+        "PYICEBERG_CATALOG__LAKE__WAREHOUSE": f"{folder}/warehouse",
+    }
+
+
+def command_lines(script: str) -> Iterator[list[str]]:
+    """The simple commands of a script, comments and variables aside."""
+    for line in script.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        while words and "=" in words[0].split("/")[0]:
+            words = words[1:]
+        if words:
+            yield words
+
+
+def documented_commands() -> list[tuple[str, list[str]]]:
+    """Every command line of every bash block, and where it stands."""
+    return [(str(block), words) for block in all_blocks("bash") for words in command_lines(block.text)]
+
+
+@pytest.fixture(scope="session")
+def run_page(tmp_path_factory) -> Callable[[str], dict[int, str]]:
+    """Run a page's Python blocks; what each printed, by its line."""
+
+    def run(page: str) -> dict[int, str]:
+        folder = tmp_path_factory.mktemp("page")
+        done = subprocess.run(
+            [sys.executable, str(HERE / "run_page.py"), page],
+            cwd=folder,
+            env=clean_environment(folder),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{page} does not run:\n{done.stderr}"
+        return {int(line): said for line, said in json.loads(done.stdout).items()}
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def airflow_says(tmp_path_factory):
+    """What Airflow makes of all DAG blocks and command lines, asked once."""
+    folder = tmp_path_factory.mktemp("docs_airflow")
+    dags = folder / "dags"
+    dags.mkdir()
+    for block in all_blocks("python"):
+        if block.is_dag_file and block.directive is None:
+            (dags / dag_file_name(block)).write_text(block.text)
+    question = {
+        "dags": str(dags),
+        "commands": [words[1:] for _, words in documented_commands() if words[0] == "airflow"],
+        "signatures": SIGNATURES,
+    }
+    done = subprocess.run(
+        [sys.executable, str(HERE / "ask_airflow.py")],
+        input=json.dumps(question),
+        cwd=folder,
+        env=clean_environment(folder),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def dag_file_name(block) -> str:
+    return f"{block.page.replace('/', '_').removesuffix('.md')}_{block.line}.py"
