@@ -1,0 +1,343 @@
+"""When a sensor lets go: what was appended, how much of it, and since when."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_ips.core.errors import GapError, InputError, RefusedOperationError
+from airflow_provider_ips.core.history import head_position
+from airflow_provider_ips.core.memory import FILE_BYTES, InMemoryHistory
+from airflow_provider_ips.core.readiness import Require, assess, look, look_across_rollback
+from airflow_provider_ips.core.record import Volume
+from airflow_provider_ips.core.settings import CaptureSettings
+from airflow_provider_ips.core.thresholds import AtLeast, Thresholds
+
+SETTINGS = CaptureSettings()
+NO_THRESHOLDS = Thresholds.parse()
+
+
+class CountingHistory(InMemoryHistory):
+    """Counts the manifest lists that were opened."""
+
+    opened = 0
+
+    def reads_manifests(self, snapshot_id):
+        type(self).opened += 1
+        return super().reads_manifests(snapshot_id)
+
+
+@pytest.fixture
+def history():
+    CountingHistory.opened = 0
+    return CountingHistory("db.playback")
+
+
+def ready(history, committed, thresholds=NO_THRESHOLDS, *, now_ms=10**12, settings=SETTINGS):
+    return assess(look(history, committed=committed, settings=settings), thresholds, now_ms=now_ms).ready
+
+
+def test_appended_rows_are_ready(history):
+    """One append beyond the checkpoint is enough, and its volume is told."""
+    committed = history.append()
+    history.append(files=3)
+
+    sighting = look(history, committed=committed, settings=SETTINGS)
+
+    assert assess(sighting, NO_THRESHOLDS, now_ms=0).ready
+    assert (sighting.snapshots, sighting.volume.files, sighting.newest_snapshot_id) == (1, 3, 2)
+
+
+def test_nothing_new_reads_no_manifest(history):
+    """The commonest poll costs the catalog load alone."""
+    committed = history.append()
+
+    assert not ready(history, committed)
+    assert history.opened == 0
+
+
+def test_compactions_alone_read_no_manifest(history):
+    """A head that moved by compaction alone is neither ready nor looked into."""
+    committed = history.append(files=5)
+    history.compact()
+    history.compact()
+
+    assert not ready(history, committed)
+    assert history.opened == 0
+
+
+def test_an_empty_commit_is_not_ready(history):
+    """An append without files adds no row."""
+    committed = history.append()
+    history.append(files=0)
+
+    assert not ready(history, committed)
+
+
+def test_expiry_is_not_ready(history):
+    """Forgetting old snapshots moves no head."""
+    oldest = history.append()
+    committed = history.append()
+    history.expire(oldest)
+
+    assert not ready(history, committed)
+
+
+def test_a_rollback_is_not_ready(history):
+    """Going back adds nothing; the log says what happened."""
+    kept = history.append()
+    committed = history.append()
+    history.rollback(kept)
+
+    verdict = assess(look(history, committed=committed, settings=SETTINGS), NO_THRESHOLDS, now_ms=0)
+
+    assert not verdict.ready
+    assert "rolled back" in verdict.reason
+
+
+@pytest.mark.parametrize("on_gap", ["resync", "full"])
+def test_a_rollback_is_not_ready_whatever_a_gap_is_to_do(history, on_gap):
+    """What to do about a gap is for when there is something to do."""
+    kept = history.append()
+    committed = history.append()
+    history.rollback(kept)
+
+    assert not ready(history, committed, settings=replace(SETTINGS, on_gap=on_gap))
+
+
+def test_an_append_behind_a_rollback_is_a_gap(history):
+    """The capture would fail on it, so the sensor says it first."""
+    kept = history.append()
+    committed = history.append()
+    history.rollback(kept)
+    history.append()
+
+    with pytest.raises(GapError, match="rolled back"):
+        look(history, committed=committed, settings=SETTINGS)
+
+
+def test_a_gap_is_looked_over_as_the_capture_would(history):
+    """With on_gap='full' everything is new; the head's totals tell how much."""
+    kept = history.append(files=2)
+    committed = history.append()
+    history.rollback(kept)
+    history.append(files=3)
+
+    sighting = look(history, committed=committed, settings=replace(SETTINGS, on_gap="full"))
+
+    assert sighting.volume == Volume(files=5, records=50, size_bytes=5 * FILE_BYTES)
+
+
+def test_a_resync_counts_as_unknown_and_is_let_through(history):
+    """How many of the live files are newer is not in any count, and unknown is not held back."""
+    kept = history.append()
+    committed = history.append()
+    history.rollback(kept)
+    history.append()
+
+    settings = replace(SETTINGS, on_gap="resync")
+
+    assert look(history, committed=committed, settings=settings).volume.files is None
+    assert ready(history, committed, Thresholds.parse(min_files=10**6), settings=settings)
+
+
+def test_a_refused_operation_is_said_before_the_capture(history):
+    """A sensor that let such a range through would only start a run that fails."""
+    committed = history.append(files=2)
+    history.remove()
+
+    with pytest.raises(RefusedOperationError):
+        look(history, committed=committed, settings=SETTINGS)
+    assert not ready(history, committed, settings=replace(SETTINGS, on_other_operation="skip"))
+
+
+def test_a_first_run_sees_the_whole_table(history):
+    """A consumer without a checkpoint starts by `initial`."""
+    history.append(files=2)
+    history.append(files=2)
+
+    sighting = look(history, committed=None, settings=SETTINGS)
+
+    assert (sighting.volume.files, sighting.snapshots) == (4, 2)
+    assert not ready(history, None, settings=replace(SETTINGS, initial="latest"))
+
+
+def test_a_first_run_on_an_empty_table_waits(history):
+    """Nothing is there to process."""
+    assert not ready(history, None)
+
+
+def test_limits_of_a_capture_do_not_narrow_what_is_seen(history):
+    """A bounded capture takes a part; the sensor asks how much there is."""
+    committed = history.append()
+    history.append(files=4)
+    history.append(files=4)
+
+    sighting = look(history, committed=committed, settings=replace(SETTINGS, max_snapshots=1))
+
+    assert sighting.volume.files == 8
+
+
+# --- a watcher's own watermark -----------------------------------------------------------------------------------
+
+
+def test_a_watcher_goes_on_from_the_fork(history):
+    """After a rollback only what was appended since is new."""
+    kept = history.append()
+    reported = history.append(files=7)
+    history.rollback(kept)
+    history.append(files=2)
+
+    assert look_across_rollback(history, reported=reported, settings=SETTINGS).volume.files == 2
+
+
+def test_a_compaction_behind_a_rollback_wakes_no_watcher(history):
+    """Neither of the two adds a row."""
+    kept = history.append()
+    reported = history.append()
+    history.rollback(kept)
+    history.compact()
+
+    assert look_across_rollback(history, reported=reported, settings=SETTINGS).has_rows is False
+
+
+def test_a_watermark_of_another_table_is_a_gap(history):
+    """A table created again under the same name has no history in common."""
+    reported = replace(history.append(), table_uuid="another")
+
+    with pytest.raises(GapError, match="another table"):
+        look_across_rollback(history, reported=reported, settings=SETTINGS)
+
+
+@given(
+    st.lists(st.sampled_from(["append", "empty", "compact", "rollback"]), max_size=12),
+    st.integers(min_value=0, max_value=12),
+)
+def test_a_watcher_is_woken_by_appends_only(steps, first_look):
+    """Over any history: whatever happens between two looks, only an append that is still there is seen."""
+    history = InMemoryHistory("db.playback")
+    start = history.append()
+    reported, appended = head_position(history), list[object]()
+    for number, step in enumerate(steps):
+        if number == first_look:
+            reported, appended = head_position(history), list[object]()
+        if step == "append":
+            appended.append(history.append())
+        elif step == "empty":
+            history.append(files=0)
+        elif step == "compact":
+            history.compact()
+        else:
+            history.rollback(start)
+            appended = []
+
+    if history.head is not None and reported.snapshot_id is not None:
+        seen = look_across_rollback(history, reported=reported, settings=SETTINGS)
+        assert seen.has_rows is bool(appended)
+        assert seen.volume.files == len(appended)
+
+
+# --- thresholds --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "expected"),
+    [
+        ({"min_files": 3}, True),
+        ({"min_files": 4}, False),
+        ({"min_records": 30}, True),
+        ({"min_records": 31}, False),
+        ({"min_bytes": 3 * FILE_BYTES}, True),
+        ({"min_bytes": 3 * FILE_BYTES + 1}, False),
+        ({"min_files": 1, "min_records": 31}, False),
+    ],
+)
+def test_thresholds_hold_back_until_all_are_met(history, thresholds, expected):
+    """Each counts all snapshots beyond the checkpoint together."""
+    committed = history.append()
+    history.append(files=1)
+    history.append(files=2)
+
+    assert ready(history, committed, Thresholds.parse(**thresholds)) is expected
+
+
+def test_age_lets_little_data_through(history):
+    """The oldest unprocessed snapshot decides, not the newest."""
+    committed = history.append()
+    oldest = history.append()
+    history.append()
+    patient = Thresholds.parse(min_files=100, or_after=timedelta(hours=1))
+
+    assert not ready(history, committed, patient, now_ms=oldest.committed_at_ms + 3_599_999)
+    assert ready(history, committed, patient, now_ms=oldest.committed_at_ms + 3_600_000)
+
+
+def test_each_threshold_may_have_its_own_patience(history):
+    """A shared or_after serves those without one."""
+    committed = history.append()
+    oldest = history.append()
+    thresholds = Thresholds.parse(min_files=100, min_records=AtLeast(100, or_after=10), or_after=20)
+
+    assert not ready(history, committed, thresholds, now_ms=oldest.committed_at_ms + 15_000)
+    assert ready(history, committed, thresholds, now_ms=oldest.committed_at_ms + 20_000)
+
+
+def test_age_alone_lets_nothing_through(history):
+    """Waiting longer makes no row."""
+    committed = history.append()
+
+    assert not ready(history, committed, Thresholds.parse(min_files=1, or_after=1))
+
+
+def test_what_is_lacking_is_said(history):
+    """The log tells a person what the wait is for, and until when."""
+    committed = history.append()
+    history.append()
+    thresholds = Thresholds.parse(min_files=2, min_records=AtLeast(11, or_after=60))
+
+    reason = assess(look(history, committed=committed, settings=SETTINGS), thresholds, now_ms=0).reason
+
+    assert "waiting for min_files=2, min_records=11 or 1970-01-01T00:01:02Z" in reason
+
+
+def test_thresholds_survive_being_stored():
+    """A deferred sensor's trigger is rebuilt from what it serialised."""
+    thresholds = Thresholds.parse(min_files=5, min_bytes=AtLeast(7, or_after=timedelta(minutes=1)), or_after=3)
+
+    assert Thresholds.parse(**thresholds.to_json()) == thresholds
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 1.5, "10"])
+def test_a_threshold_that_cannot_be_is_refused(value):
+    """The parameter and the value are named."""
+    with pytest.raises(InputError, match=f"min_files: threshold {value!r}"):
+        Thresholds.parse(min_files=value)
+
+
+@pytest.mark.parametrize("value", [0, -1, timedelta(0), True, float("inf"), float("nan"), "1h"])
+def test_an_age_that_cannot_be_is_refused(value):
+    """Zero would make every threshold void."""
+    with pytest.raises(InputError, match="or_after"):
+        Thresholds.parse(min_files=1, or_after=value)
+
+
+def test_an_age_without_a_threshold_is_refused():
+    """It contradicts itself: there is nothing to overrule."""
+    with pytest.raises(InputError, match="without min_files"):
+        Thresholds.parse(or_after=60)
+
+
+def test_several_tables_are_ready_any_or_all(history):
+    """`require` says how many must be."""
+    committed = history.append()
+    nothing = assess(look(history, committed=committed, settings=SETTINGS), NO_THRESHOLDS, now_ms=0)
+    history.append()
+    something = assess(look(history, committed=committed, settings=SETTINGS), NO_THRESHOLDS, now_ms=0)
+
+    assert Require.parse("any").holds([nothing, something])
+    assert not Require.parse("all").holds([nothing, something])
+    assert Require.parse("all").holds([something, something])
+    with pytest.raises(InputError, match="most"):
+        Require.parse("most")
