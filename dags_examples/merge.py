@@ -1,0 +1,39 @@
+"""Merge: what the source gained is merged into the target by key.
+
+The merge keeps the latest event of each key, so it may meet the same rows twice, and in any order.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG
+
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
+
+# Spark's name of the catalog, and the Airflow connection to the same one.
+LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
+JOBS = Path(__file__).parent / "jobs"
+
+with DAG(
+    "ips_merge",
+    schedule="@daily",
+    start_date=datetime(2026, 10, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["ips", "example"],
+    doc_md=__doc__,
+):
+    capture = IpCaptureOperator(
+        task_id="capture", source_tables="db.playback", iceberg_conn_id=LAKE, engine_catalog=LAKE
+    )
+    merge = SparkSubmitOperator(
+        task_id="merge",
+        application=str(JOBS / "merge.py"),
+        application_args=["--source", capture.output["db.playback"], "--target", f"{LAKE}.db.continue_watching"],
+    )
+    commit = IpCommitOperator(task_id="commit", capture=capture)
+    capture >> merge >> commit

@@ -1,0 +1,53 @@
+"""Multi-stage: the second stage captures what the first one wrote.
+
+Two DAGs, joined by an asset: the commit of the first wakes the second. What the second then reads comes from its own
+checkpoint, so an event that is lost, merged with another or repeated costs nothing but time.
+
+The first stage only ever inserts. A first stage that merges writes changes, which an append capture refuses.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG, Asset
+
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
+
+# Spark's name of the catalog, and the Airflow connection to the same one.
+LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
+JOBS = Path(__file__).parent / "jobs"
+LOG = Asset("playback_log_staged")
+COMMON = {"start_date": datetime(2026, 10, 1, tzinfo=UTC), "max_active_runs": 1, "tags": ["ips", "example"]}
+
+with DAG("ips_multi_stage_1", schedule="@daily", catchup=False, doc_md=__doc__, **COMMON):
+    capture = IpCaptureOperator(
+        task_id="capture", source_tables="db.playback", iceberg_conn_id=LAKE, engine_catalog=LAKE
+    )
+    insert = SparkSubmitOperator(
+        task_id="insert",
+        application=str(JOBS / "append.py"),
+        application_args=["--source", capture.output["db.playback"], "--target", f"{LAKE}.db.playback_log_staged"],
+        conf={"spark.sql.iceberg.snapshot-property.ips-capture-id": capture.output["capture_id"]},
+    )
+    commit = IpCommitOperator(task_id="commit", capture=capture, outlets=[LOG])
+    capture >> insert >> commit
+
+with DAG("ips_multi_stage_2", schedule=[LOG], doc_md=__doc__, **COMMON):
+    capture = IpCaptureOperator(
+        task_id="capture", source_tables="db.playback_log_staged", iceberg_conn_id=LAKE, engine_catalog=LAKE
+    )
+    aggregate = SparkSubmitOperator(
+        task_id="aggregate",
+        application=str(JOBS / "row_filter.py"),
+        application_args=[
+            *("--source", f"{LAKE}.db.playback_log_staged"),
+            *("--changes", capture.output["db.playback_log_staged"]),
+            *("--target", f"{LAKE}.db.titles_per_day_staged"),
+        ],
+    )
+    commit = IpCommitOperator(task_id="commit", capture=capture)
+    capture >> aggregate >> commit

@@ -1,0 +1,37 @@
+"""The daily playback job, plain: it reads 14 days again in every run, because late events may lie anywhere in them.
+
+Lay it beside playback_incremental.py: two tasks more there, and one argument changed.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG
+
+# Spark's name of the catalog, and the Airflow connection to the same one.
+LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
+JOBS = Path(__file__).parent / "jobs"
+DAG_ID = "playback_plain"
+
+with DAG(
+    DAG_ID,
+    schedule="@daily",
+    start_date=datetime(2026, 10, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["ips", "example"],
+    doc_md=__doc__,
+):
+    daily = SparkSubmitOperator(
+        task_id="daily",
+        application=str(JOBS / "playback_daily.py"),
+        application_args=[
+            *("--source", f"{LAKE}.db.playback"),
+            *("--target", f"{LAKE}.db.{DAG_ID}"),
+            *("--since", "{{ macros.ds_add(ds, -13) }}"),
+        ],
+    )

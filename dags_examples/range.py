@@ -1,0 +1,49 @@
+"""Range: the old query over the source, with bounds that come from what was captured.
+
+The bounds are read from Iceberg's metadata; no data file is opened for them. A file without bounds makes them unknown,
+and the job then fails on the missing value in place of reading too little.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG
+
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
+
+# Spark's name of the catalog, and the Airflow connection to the same one.
+LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
+JOBS = Path(__file__).parent / "jobs"
+
+with DAG(
+    "ips_range",
+    schedule="@daily",
+    start_date=datetime(2026, 10, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["ips", "example"],
+    doc_md=__doc__,
+):
+    capture = IpCaptureOperator(
+        task_id="capture",
+        source_tables="db.playback",
+        range_columns=["event_time"],
+        iceberg_conn_id=LAKE,
+        engine_catalog=LAKE,
+    )
+    overwrite = SparkSubmitOperator(
+        task_id="overwrite",
+        application=str(JOBS / "range.py"),
+        application_args=[
+            *("--source", f"{LAKE}.db.playback"),
+            *("--target", f"{LAKE}.db.hours_per_day"),
+            *("--start", capture.output["db.playback.lower.event_time"]),
+            *("--end", capture.output["db.playback.upper.event_time"]),
+        ],
+    )
+    commit = IpCommitOperator(task_id="commit", capture=capture)
+    capture >> overwrite >> commit

@@ -1,0 +1,44 @@
+"""Row filter: groups that gained rows are aggregated anew, from all their rows.
+
+The job reads the source itself, and uses the captured rows only to learn which groups those are. Wherever the engine
+can prune by the group (here: by partition), it reads just the part of the source that matters.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG
+
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
+
+# Spark's name of the catalog, and the Airflow connection to the same one.
+LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
+JOBS = Path(__file__).parent / "jobs"
+
+with DAG(
+    "ips_row_filter",
+    schedule="@daily",
+    start_date=datetime(2026, 10, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["ips", "example"],
+    doc_md=__doc__,
+):
+    capture = IpCaptureOperator(
+        task_id="capture", source_tables="db.playback", iceberg_conn_id=LAKE, engine_catalog=LAKE
+    )
+    aggregate = SparkSubmitOperator(
+        task_id="aggregate",
+        application=str(JOBS / "row_filter.py"),
+        application_args=[
+            *("--source", f"{LAKE}.db.playback"),
+            *("--changes", capture.output["db.playback"]),
+            *("--target", f"{LAKE}.db.titles_per_day"),
+        ],
+    )
+    commit = IpCommitOperator(task_id="commit", capture=capture)
+    capture >> aggregate >> commit
