@@ -1,0 +1,202 @@
+"""The document: what it says, and what it refuses to say."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+
+from airflow_provider_ips.core.checkpoint import (
+    Checkpoint,
+    CommittedCapture,
+    PendingCapture,
+    SourcePosition,
+    SourceRange,
+    document_keys,
+)
+from airflow_provider_ips.core.errors import CheckpointError, DamagedCheckpointError
+from airflow_provider_ips.core.identifiers import is_masked_name
+from airflow_provider_ips.core.positions import Position, RunIdentity
+from airflow_provider_ips.core.record import Kind
+
+BIG = 9_007_199_254_740_993
+"""One more than a browser can count to."""
+
+
+def at(snapshot_id: int | None, sequence_number: int = 1) -> Position:
+    return Position(
+        table_uuid="uuid-1", snapshot_id=snapshot_id, sequence_number=sequence_number, committed_at_ms=1_700_000_000_000
+    )
+
+
+def checkpoint(consumer: str = "daily.capture", **changes) -> Checkpoint:
+    taken = SourceRange(
+        source="db.access_token",
+        branch="main",
+        kind=Kind.RANGE,
+        from_exclusive=at(None, 0),
+        to_inclusive=at(BIG),
+        icdc_table="icdc.db_access_token_1",
+    )
+    first = SourceRange(
+        source="db.dsn", branch="audit", kind=Kind.FULL, from_exclusive=None, to_inclusive=at(5), icdc_table=None
+    )
+    run = RunIdentity(dag_id="daily", run_id="manual__2", map_index=-1, run_after="2026-11-18T00:00:00+00:00")
+    facts: dict = {
+        "consumer": consumer,
+        "revision": 7,
+        "positions": (SourcePosition(source="db.access_token", branch="main", position=at(None, 0)),),
+        "pending": PendingCapture(capture_id="c2", run=run, started_at_ms=2, ranges=(taken, first), supersedes=("c1",)),
+        "history": (
+            CommittedCapture(capture_id="seed", run=None, committed_at_ms=1, ranges=(), released=("icdc.old",)),
+        ),
+        "retained": ("icdc.older",),
+        **changes,
+    }
+    return Checkpoint(**facts)
+
+
+def edited(**changes) -> str:
+    return json.dumps({**json.loads(checkpoint().to_text()), **changes})
+
+
+def refused(text: str) -> str:
+    with pytest.raises(DamagedCheckpointError) as caught:
+        Checkpoint.parse(text, consumer="daily.capture")
+    assert caught.value.consequence
+    assert caught.value.remedy
+    return str(caught.value)
+
+
+def test_what_is_written_is_what_is_read():
+    """A document survives the round trip, with every optional part present or absent."""
+    for document in (checkpoint(), checkpoint(pending=None, history=(), positions=(), retained=())):
+        assert Checkpoint.parse(document.to_text(), consumer="daily.capture") == document
+
+
+def test_the_same_document_has_the_same_bytes():
+    """A store compares bytes after writing, so the text must not depend on how the document was made."""
+    document = checkpoint()
+    assert Checkpoint.parse(document.to_text(), consumer="daily.capture").to_text() == document.to_text()
+
+
+def test_snapshot_ids_survive_a_browser():
+    """In the document, a snapshot id is a string."""
+    ranges = json.loads(checkpoint().to_text())["pending"]["ranges"]
+    assert ranges[0]["to_inclusive"]["snapshot_id"] == str(BIG)
+
+
+def test_no_key_of_the_document_looks_like_a_secret():
+    """Airflow redacts values under keys that look like secrets; names of tables, which may look so, are values."""
+    keys = document_keys(json.loads(checkpoint().to_text()))
+    assert len(keys) > 20
+    assert not [key for key in keys if is_masked_name(key)]
+
+
+def test_a_masked_value_is_reported_as_that_damage():
+    """Saving a redacted Variable through Airflow's form writes the mask back, inside JSON that still parses."""
+    assert "mask" in refused(checkpoint().to_text().replace("db.access_token", "***"))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
+def test_a_truncated_document_is_damaged(share):
+    """A column that is too short cuts the text; whatever is left is no checkpoint."""
+    text = checkpoint().to_text()
+    assert "not JSON" in refused(text[: int(len(text) * share)])
+
+
+@pytest.mark.parametrize("text", ["null", "[]", '"x"', "3"])
+def test_a_document_is_an_object(text):
+    """Any other JSON is damage, not an empty checkpoint."""
+    assert "not an object" in refused(text)
+
+
+@pytest.mark.parametrize("version", [None, "1", 0, True])
+def test_a_schema_version_is_a_positive_number(version):
+    """Without one, nothing says how to read the rest."""
+    assert "schema_version" in refused(edited(schema_version=version))
+
+
+def test_a_newer_schema_is_not_damage():
+    """An older worker refuses a newer document and says what to install."""
+    with pytest.raises(CheckpointError, match="schema version 2") as caught:
+        Checkpoint.parse(edited(schema_version=2), consumer="daily.capture")
+    assert not isinstance(caught.value, DamagedCheckpointError)
+    assert "install" in caught.value.remedy
+
+
+@pytest.mark.parametrize("key", ["consumer", "revision", "positions", "pending", "history", "retained"])
+def test_every_field_is_required(key):
+    """A missing field is damage: a default would be a guess at a position."""
+    raw = json.loads(checkpoint().to_text())
+    del raw[key]
+    assert f"'{key}' is missing" in refused(json.dumps(raw))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("revision", "7"),
+        ("revision", True),
+        ("revision", -1),
+        ("positions", {}),
+        ("positions", [None]),
+        ("pending", []),
+        ("history", None),
+        ("retained", "icdc.x"),
+        ("retained", [1]),
+    ],
+)
+def test_a_wrong_type_is_named(key, value):
+    """The error names the field, for somebody has to repair it."""
+    assert key in refused(edited(**{key: value}))
+
+
+def test_an_error_carries_the_path_to_what_is_wrong():
+    """In a long document, the place matters more than the value."""
+    raw = json.loads(checkpoint().to_text())
+    raw["pending"]["ranges"][1]["to_inclusive"]["snapshot_id"] = 12
+    assert "pending: ranges[1]: to_inclusive: snapshot_id 12" in refused(json.dumps(raw))
+
+
+def test_an_unknown_kind_is_damage():
+    """A kind decides how a retry chooses its files."""
+    raw = json.loads(checkpoint().to_text())
+    raw["pending"]["ranges"][0]["kind"] = "partial"
+    assert "partial" in refused(json.dumps(raw))
+
+
+def test_a_source_has_one_position():
+    """Two entries for one source and branch would be two answers to one question."""
+    entry = json.loads(checkpoint().to_text())["positions"][0]
+    assert "twice" in refused(edited(positions=[entry, entry]))
+    assert checkpoint(
+        positions=(*checkpoint().positions, SourcePosition(source="db.access_token", branch="b", position=at(1)))
+    )
+
+
+def test_another_consumers_document_is_refused():
+    """A Variable copied under another key must not move the other consumer."""
+    assert "'weekly.capture'" in refused(checkpoint(consumer="weekly.capture").to_text())
+
+
+def test_fields_of_a_later_release_survive():
+    """A worker that was not upgraded yet keeps what it does not know."""
+    document = Checkpoint.parse(edited(owner="data platform"), consumer="daily.capture")
+    assert json.loads(document.to_text())["owner"] == "data platform"
+
+
+def test_a_position_is_found_by_source_and_branch():
+    """Branches of one table are apart; an unknown one has no position."""
+    document = checkpoint()
+    assert document.position_of("db.access_token", "main") == at(None, 0)
+    assert document.position_of("db.access_token", "audit") is None
+    assert document.position_of("db.other", "main") is None
+
+
+def test_a_damage_error_survives_pickling():
+    """Airflow sends exceptions between processes."""
+    with pytest.raises(DamagedCheckpointError) as caught:
+        Checkpoint.parse("{", consumer="daily.capture")
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301 - made one line above
