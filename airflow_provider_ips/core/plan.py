@@ -292,9 +292,9 @@ def _refused(history: TableHistory, item: Judged, lineage: Lineage) -> RefusedOp
         f"{history.name}: {lineage.snapshots[at]} is not an append: {item.verdict.reason}",
         consequence="Capturing only what was added would leave out, or repeat, rows that it changed; "
         "nothing was captured and the checkpoint stays",
-        remedy="set on_other_operation='skip_retention' if it only drops whole old partitions, "
-        "on_other_operation='skip' to capture the log of appends whatever else happens, or process the table in full "
-        f"once and seed the checkpoint behind it: airflow ips seed --snapshot {item.verdict.snapshot_id}",
+        remedy="set on_other_operation='skip' if the log of appends is right whatever else happens (daily retention, "
+        "for example), or process the table in full once and seed the checkpoint behind it: "
+        f"airflow ips seed --snapshot {item.verdict.snapshot_id}",
     )
 
 

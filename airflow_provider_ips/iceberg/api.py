@@ -1,0 +1,73 @@
+"""Capture without Airflow: for notebooks, other orchestrators and benchmarks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.plan import plan_capture, replan
+from airflow_provider_ips.core.record import Kind
+from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+from airflow_provider_ips.iceberg.icdc import build_icdc, check_icdc_namespace
+from airflow_provider_ips.iceberg.source import open_source, position_at
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from airflow_provider_ips.core.plan import CapturePlan
+    from airflow_provider_ips.core.record import SourceRecord
+    from airflow_provider_ips.iceberg.source import IcebergSource
+
+
+def capture(
+    catalog: Catalog,
+    table: str,
+    *,
+    into: str,
+    since: int | str | None = None,
+    until: int | str | None = None,
+    branch: str = "main",
+    location: str | None = None,
+    **settings: Any,
+) -> SourceRecord:
+    """Make an ICDC table of what was appended to a table, and return the record of it.
+
+    :param catalog: a PyIceberg catalog
+    :param table: the source, as ``namespace.table``
+    :param into: the ICDC table to make, as ``namespace.table``; None of the source's files is copied or opened
+    :param since: the snapshot after which to capture; None for all live files
+    :param until: the last snapshot to capture; None for the branch's head
+    :param settings: any of :class:`~airflow_provider_ips.core.settings.CaptureSettings`
+    """
+    wanted = CaptureSettings(**settings)
+    source = open_source(catalog, table, branch)
+    plan = _plan(source, _snapshot_id("since", since), _snapshot_id("until", until), wanted)
+    check_icdc_namespace(catalog, into.rpartition(".")[0])
+    return build_icdc(
+        catalog,
+        source,
+        plan,
+        table=SourceTable(table, branch=branch),
+        settings=wanted,
+        icdc_table=into,
+        identity={"into": into},
+        location=location,
+    )
+
+
+def _plan(source: IcebergSource, since: int | None, until: int | None, settings: CaptureSettings) -> CapturePlan:
+    start = None if since is None else position_at(source, snapshot_id=since)
+    if until is None:
+        return plan_capture(source, committed=start, settings=settings)
+    end = position_at(source, snapshot_id=until)
+    kind = Kind.FULL if start is None else Kind.RANGE
+    return replan(source, kind=kind, from_exclusive=start, to_inclusive=end, settings=settings)
+
+
+def _snapshot_id(name: str, value: int | str | None) -> int | None:
+    """Snapshot ids come as numbers from PyIceberg and as strings from XComs."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    raise InputError(f"{name}={value!r} is no snapshot id", remedy="pass the id as a number or a string of digits")

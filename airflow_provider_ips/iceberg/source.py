@@ -1,0 +1,165 @@
+"""A source table behind one catalog load, answering as a history."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchNamespaceError, NoSuchTableError
+
+from airflow_provider_ips.core.errors import InputError, UnsupportedTableError
+from airflow_provider_ips.core.history import ManifestFacts, SnapshotFacts, head_position
+from airflow_provider_ips.core.identifiers import TableIdentifier
+from airflow_provider_ips.core.plan import starting_position
+from airflow_provider_ips.iceberg.faults import mapped
+from airflow_provider_ips.iceberg.manifest_lists import facts_of, read_manifest_list
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+
+    from airflow_provider_ips.core.positions import Position
+
+KNOWN_FORMAT_VERSIONS = (1, 2, 3)
+
+
+class IcebergSource:
+    """One source and branch. Loaded once; its head stays where it was then."""
+
+    def __init__(self, table: Table, name: str, branch: str) -> None:
+        self.table = table
+        self.name = name
+        self.branch = branch
+        self._lists: dict[int, list[ManifestFile]] = {}
+
+    @property
+    def metadata(self) -> TableMetadata:
+        """As the catalog had it at the load."""
+        return self.table.metadata
+
+    @property
+    def table_uuid(self) -> str:
+        """The table's identity."""
+        return str(self.metadata.table_uuid)
+
+    @property
+    def format_version(self) -> int:
+        """1, 2 or 3."""
+        return self.metadata.format_version
+
+    @cached_property
+    def _snapshots(self) -> dict[int, Snapshot]:
+        return {s.snapshot_id: s for s in self.metadata.snapshots}
+
+    @property
+    def head(self) -> SnapshotFacts | None:
+        """The branch's newest snapshot."""
+        if self.branch == "main":
+            head_id = self.metadata.current_snapshot_id
+        else:
+            head_id = self.metadata.refs[self.branch].snapshot_id
+        return None if head_id is None else self.snapshot(head_id)
+
+    @property
+    def position(self) -> Position:
+        """Where the branch stands."""
+        return head_position(self)
+
+    def snapshot(self, snapshot_id: int) -> SnapshotFacts | None:
+        """A retained snapshot."""
+        found = self._snapshots.get(snapshot_id)
+        if found is None:
+            return None
+        summary = found.summary
+        return SnapshotFacts(
+            snapshot_id=found.snapshot_id,
+            parent_id=None if found.parent_snapshot_id in (None, -1) else found.parent_snapshot_id,
+            sequence_number=found.sequence_number or 0,
+            committed_at_ms=found.timestamp_ms,
+            operation=summary.operation.value if summary else None,
+            summary=dict(summary.additional_properties) if summary else {},
+        )
+
+    def reads_manifests(self, snapshot_id: int) -> list[ManifestFacts]:
+        """The manifest list of a retained snapshot, read once."""
+        return [facts_of(m) for m in self.manifests_of(snapshot_id)]
+
+    def manifests_of(self, snapshot_id: int) -> list[ManifestFile]:
+        """The same with everything that a new manifest list must carry over."""
+        if snapshot_id not in self._lists:
+            path = self._snapshots[snapshot_id].manifest_list
+            if not path:
+                raise UnsupportedTableError(
+                    f"{self.name}: snapshot {snapshot_id} lists its manifests inline, as early v1 tables did",
+                    consequence="Its files cannot be told from here",
+                    remedy="rewrite the table's manifests with a current engine (CALL rewrite_manifests)",
+                )
+            with mapped(f"reading the manifest list of {self.name}, snapshot {snapshot_id}"):
+                self._lists[snapshot_id] = read_manifest_list(self.table.io, path)
+        return self._lists[snapshot_id]
+
+
+def open_source(catalog: Catalog, table: str, branch: str = "main") -> IcebergSource:
+    """Load a source once, and refuse what cannot be captured."""
+    identifier = TableIdentifier.parse(table)
+    with mapped(f"loading {table}"):
+        try:
+            loaded = catalog.load_table(identifier.parts)
+        except (NoSuchTableError, NoSuchNamespaceError, NoSuchIcebergTableError) as error:
+            raise _absent(catalog, identifier) from error
+    _check_supported(loaded, table)
+    if branch != "main" and branch not in loaded.metadata.refs:
+        raise InputError(
+            f"{table} has no branch {branch!r}",
+            consequence="There is nothing to capture from",
+            remedy=f"use one of {sorted(loaded.metadata.refs) or ['main']}",
+        )
+    return IcebergSource(loaded, table, branch)
+
+
+def position_at(source: IcebergSource, *, snapshot_id: int | None = None, time_ms: int | None = None) -> Position:
+    """The position at a snapshot or a time of the lineage; the head where neither is given."""
+    if snapshot_id is None and time_ms is None:
+        return source.position
+    return starting_position(source, snapshot_id=snapshot_id, time_ms=time_ms)
+
+
+def _absent(catalog: Catalog, identifier: TableIdentifier) -> InputError:
+    if _is_view(catalog, identifier):
+        return InputError(
+            f"{identifier} is a view, not a table",
+            consequence="A view has no files, so nothing tells what was added to it",
+            remedy="capture the tables that the view reads",
+        )
+    return InputError(
+        f"table {identifier} does not exist in catalog {catalog.name!r}",
+        consequence="There is nothing to capture",
+        remedy="check the spelling, the namespace and the catalog that iceberg_conn_id names",
+    )
+
+
+def _is_view(catalog: Catalog, identifier: TableIdentifier) -> bool:
+    """Only some catalogs know views; where asking fails, the table is merely absent."""
+    try:
+        return bool(catalog.view_exists(identifier.parts))
+    except (NotImplementedError, NoSuchNamespaceError):
+        return False
+
+
+def _check_supported(table: Table, name: str) -> None:
+    metadata = table.metadata
+    if metadata.format_version not in KNOWN_FORMAT_VERSIONS:
+        raise UnsupportedTableError(
+            f"{name} has format version {metadata.format_version}",
+            consequence="This release does not know what its metadata means",
+            remedy="upgrade airflow-provider-ips",
+        )
+    if any("encryption" in key and key.endswith("key-id") for key in metadata.properties):
+        raise UnsupportedTableError(
+            f"{name} is encrypted",
+            consequence="An ICDC table would lack the keys, and its reader would fail or read noise",
+            remedy="this table cannot be captured; process it in full",
+        )
