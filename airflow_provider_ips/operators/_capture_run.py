@@ -1,0 +1,239 @@
+"""One execution of a capture, step by step; the operator around it only translates parameters and XComs.
+
+Order matters for what a crash leaves behind: every source is opened and planned before anything is written; the pending
+capture is in the checkpoint before the first ICDC table is made, so that a retry finds its range again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_ips.core.checkpoint import PendingCapture, SourceRange
+from airflow_provider_ips.core.errors import CheckpointConflictError
+from airflow_provider_ips.core.identifiers import icdc_table_name
+from airflow_provider_ips.core.plan import plan_capture, replan, starting_position
+from airflow_provider_ips.core.record import CaptureRecord, Kind
+from airflow_provider_ips.core.transitions import Fresh, Replay, Retry, begin, new_capture_id, settle_empty
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyiceberg.catalog import Catalog
+
+    from airflow_provider_ips.core.checkpoint import Checkpoint
+    from airflow_provider_ips.core.plan import CapturePlan
+    from airflow_provider_ips.core.positions import Position, RunIdentity
+    from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+    from airflow_provider_ips.core.store import CheckpointStore
+    from airflow_provider_ips.iceberg import IcebergSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is to be captured, for whom, and how; checked already."""
+
+    consumer: str
+    run: RunIdentity
+    sources: tuple[tuple[SourceTable, CaptureSettings], ...]
+    mode: str
+    icdc_namespace: str
+    icdc_location: str | None
+    settle_when_empty: bool
+    history_length: int
+    requested: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of it. ``settled`` says that the checkpoint has moved already, for there was nothing to process."""
+
+    record: CaptureRecord
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """One source, pinned: its history is loaded once, so the end of its range cannot move under the capture."""
+
+    table: SourceTable
+    settings: CaptureSettings
+    history: IcebergSource
+    plan: CapturePlan
+    committed: Position | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureRun:
+    """A request and all that it meets: the catalog, the checkpoint as it was read, and what that makes of this run."""
+
+    request: Request
+    catalog: Catalog
+    store: CheckpointStore
+    checkpoint: Checkpoint | None
+    resolution: Fresh | Retry | Replay
+    now_ms: int
+
+    def execute(self) -> Outcome:
+        """Open and plan all sources, remember the ranges, build the ICDC tables."""
+        known = self._known()
+        if known is not None:
+            return self._capture_again(known)
+        sources = self._open(None)
+        empty = all(source.plan.is_empty for source in sources)
+        if empty and self.request.settle_when_empty and (self.checkpoint is None or self.checkpoint.pending is None):
+            return self._settle(sources)
+        return self._capture_new(sources)
+
+    def _known(self) -> _Known | None:
+        """Find the ranges that this run has taken before; None to capture as new."""
+        if isinstance(self.resolution, Fresh):
+            return None
+        before = self.resolution.pending if isinstance(self.resolution, Retry) else self.resolution.committed
+        ranges = {(r.source, r.branch): r for r in before.ranges}
+        asked = {(table.table, table.branch) for table, _ in self.request.sources}
+        if asked == set(ranges):
+            return _Known(capture_id=before.capture_id, ranges=ranges)
+        if isinstance(self.resolution, Retry):
+            return None
+        raise CheckpointConflictError(
+            f"run {self.request.run} captured {sorted(name for name, _ in ranges)}, and source_tables names "
+            f"{sorted(name for name, _ in asked)} now",
+            consequence="What it processed cannot be captured again with other sources",
+            remedy="trigger a new run; a source that is new starts there by its `initial`",
+        )
+
+    def _open(self, known: _Known | None) -> tuple[Opened, ...]:
+        from airflow_provider_ips.iceberg import open_source
+
+        histories = [open_source(self.catalog, table.table, table.branch) for table, _ in self.request.sources]
+        return tuple(
+            self._planned(history, table, settings, known)
+            for history, (table, settings) in zip(histories, self.request.sources, strict=True)
+        )
+
+    def _planned(
+        self, history: IcebergSource, table: SourceTable, settings: CaptureSettings, known: _Known | None
+    ) -> Opened:
+        committed = None if self.checkpoint is None else self.checkpoint.position_of(table.table, table.branch)
+        if known is None:
+            plan = plan_capture(history, committed=committed, settings=settings)
+        else:
+            plan = _plan_again(history, known.ranges[table.table, table.branch], settings)
+        return Opened(table=table, settings=settings, history=history, plan=plan, committed=committed)
+
+    def _settle(self, sources: tuple[Opened, ...]) -> Outcome:
+        """Nothing to process: the checkpoint moves at once, so that snapshot expiry cannot strand an idle consumer."""
+        capture_id = self._new_id()
+        ranges = self._ranges(sources, capture_id)
+        record = self._build(sources, ranges, capture_id, settled=True)
+        self._write(
+            settle_empty(
+                self.checkpoint,
+                consumer=self.request.consumer,
+                run=self.request.run,
+                ranges=ranges,
+                now_ms=self.now_ms,
+                history_length=self.request.history_length,
+            )
+        )
+        return Outcome(record=record, settled=True)
+
+    def _capture_new(self, sources: tuple[Opened, ...]) -> Outcome:
+        capture_id = self._new_id()
+        ranges = self._ranges(sources, capture_id)
+        self._check_namespace(sources)
+        pending = PendingCapture(capture_id=capture_id, run=self.request.run, started_at_ms=self.now_ms, ranges=ranges)
+        self._write(begin(self.checkpoint, consumer=self.request.consumer, pending=pending))
+        return Outcome(record=self._build(sources, ranges, capture_id), settled=False)
+
+    def _capture_again(self, known: _Known) -> Outcome:
+        sources = self._open(known)
+        self._check_namespace(sources)
+        ranges = tuple(known.ranges[source.table.table, source.table.branch] for source in sources)
+        return Outcome(record=self._build(sources, ranges, known.capture_id), settled=False)
+
+    def _new_id(self) -> str:
+        return new_capture_id(self.checkpoint, consumer=self.request.consumer, run=self.request.run)
+
+    def _ranges(self, sources: tuple[Opened, ...], capture_id: str) -> tuple[SourceRange, ...]:
+        return tuple(
+            SourceRange(
+                source=source.table.table,
+                branch=source.table.branch,
+                kind=source.plan.kind,
+                from_exclusive=source.committed,
+                to_inclusive=source.plan.to_inclusive,
+                icdc_table=None if source.plan.is_empty else self._icdc_table(source.table, capture_id),
+            )
+            for source in sources
+        )
+
+    def _icdc_table(self, table: SourceTable, capture_id: str) -> str:
+        label = table.table if table.branch == "main" else f"{table.table}@{table.branch}"
+        return f"{self.request.icdc_namespace}.{icdc_table_name(label, capture_id)}"
+
+    def _check_namespace(self, sources: tuple[Opened, ...]) -> None:
+        from airflow_provider_ips.iceberg import check_icdc_namespace
+
+        if any(not source.plan.is_empty for source in sources):
+            check_icdc_namespace(self.catalog, self.request.icdc_namespace)
+
+    def _write(self, changed: Checkpoint) -> None:
+        """Write only over what was read: another writer in between is a conflict and not a victim."""
+        read = self.checkpoint
+        if changed is not read:
+            self.store.write(changed, expected_revision=None if read is None else read.revision)
+
+    def _build(
+        self,
+        sources: tuple[Opened, ...],
+        ranges: tuple[SourceRange, ...],
+        capture_id: str,
+        *,
+        settled: bool = False,
+    ) -> CaptureRecord:
+        from airflow_provider_ips.iceberg import build_icdc
+
+        identity = {"capture-id": capture_id, "consumer": self.request.consumer, "run": str(self.request.run)}
+        records = tuple(
+            build_icdc(
+                self.catalog,
+                source.history,
+                source.plan,
+                table=source.table,
+                settings=source.settings,
+                icdc_table=taken.icdc_table or self._icdc_table(source.table, capture_id),
+                identity=identity,
+                location=self.request.icdc_location,
+            )
+            for source, taken in zip(sources, ranges, strict=True)
+        )
+        return CaptureRecord(
+            capture_id=capture_id,
+            consumer=self.request.consumer,
+            mode=self.request.mode,
+            sources=records,
+            requested={
+                **self.request.requested,
+                "replayed": isinstance(self.resolution, Replay),
+                "settled": settled,
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What this run has captured before, by source and branch."""
+
+    capture_id: str
+    ranges: Mapping[tuple[str, str], SourceRange]
+
+
+def _plan_again(history: IcebergSource, taken: SourceRange, settings: CaptureSettings) -> CapturePlan:
+    """Plan the same range. A first run that began at a snapshot or a time had no committed position to start from."""
+    start = taken.from_exclusive
+    if start is None and taken.kind is Kind.RANGE and settings.start.kind in ("snapshot", "time"):
+        initial = settings.start
+        start = starting_position(history, snapshot_id=initial.snapshot_id, time_ms=initial.time_ms)
+    return replan(history, kind=taken.kind, from_exclusive=start, to_inclusive=taken.to_inclusive, settings=settings)

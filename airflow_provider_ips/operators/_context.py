@@ -1,0 +1,81 @@
+"""What an operator asks of its surroundings at run time: its run, other runs, the time, the catalog and the store."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.positions import RunIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyiceberg.catalog import Catalog
+
+    from airflow_provider_ips.core.store import CheckpointStore
+
+ACTIVE_STATES = ["queued", "running"]
+
+
+def now_ms() -> int:
+    """The wall clock, to the millisecond: everything behind it takes the time as an argument."""
+    return time.time_ns() // 1_000_000
+
+
+def run_identity(context: Mapping[str, Any], *, map_index: int | None = None) -> RunIdentity:
+    """Say which run this is. ``run_after`` tells a run from a deleted one of the same name."""
+    dag_run, ti = context["dag_run"], context["ti"]
+    return RunIdentity(
+        dag_id=dag_run.dag_id,
+        run_id=dag_run.run_id,
+        map_index=(ti.map_index if ti.map_index is not None else -1) if map_index is None else map_index,
+        run_after=dag_run.run_after.astimezone(UTC).isoformat(),
+    )
+
+
+def is_active(ti: Any, run: RunIdentity, *, mine: RunIdentity) -> bool:
+    """Ask whether another run is still queued or running. A deleted one is not."""
+    if (run.dag_id, run.run_id) == (mine.dag_id, mine.run_id):
+        return run.run_after == mine.run_after
+    return bool(ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=ACTIVE_STATES))
+
+
+def open_catalog(iceberg_conn_id: str) -> Catalog:
+    """Open the catalog behind a connection."""
+    from airflow_provider_ips.hooks.ips import IpsHook
+
+    return IpsHook(iceberg_conn_id).catalog
+
+
+def open_store(store: CheckpointStore | None) -> CheckpointStore:
+    """Use the store given to the operator, else the configured one."""
+    if store is not None:
+        return store
+    from airflow.sdk.configuration import conf
+
+    name = conf.get("ips", "checkpoint_store", fallback="variable")
+    if name != "variable":
+        raise InputError(
+            f"[ips] checkpoint_store={name!r} is unknown",
+            consequence="Checkpoints can neither be read nor written",
+            remedy="set it to 'variable', or leave it out",
+        )
+    from airflow_provider_ips.checkpoints.variable import VariableStore
+
+    return VariableStore()
+
+
+def configured_namespace() -> str:
+    """The namespace for captures that name none."""
+    from airflow.sdk.configuration import conf
+
+    return str(conf.get("ips", "icdc_namespace", fallback="icdc"))
+
+
+def configured_history_length() -> int:
+    """How many committed captures a checkpoint remembers."""
+    from airflow.sdk.configuration import conf
+
+    return int(conf.getint("ips", "history_length", fallback=50))

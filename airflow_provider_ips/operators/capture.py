@@ -1,0 +1,340 @@
+"""The first of the two tasks that make a DAG incremental."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseOperator, SkipMixin
+from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
+
+from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
+from airflow_provider_ips.core.identifiers import TableIdentifier
+from airflow_provider_ips.core.settings import CaptureSettings, SourceTable, parse_sources
+from airflow_provider_ips.operators import _context, _wiring
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_provider_ips.core.checkpoint import Checkpoint
+    from airflow_provider_ips.core.positions import RunIdentity
+    from airflow_provider_ips.core.store import CheckpointStore
+    from airflow_provider_ips.operators._capture_run import Outcome, Request
+
+CAPTURE_MODES = ("ICDC",)
+ON_ACTIVE_RUN = ("fail", "wait")
+WAIT = timedelta(seconds=60)
+"""How long a capture that waits for another run stays away before it asks again."""
+
+_SETTINGS = tuple(field.name for field in fields(CaptureSettings))
+
+
+class IpCaptureOperator(BaseOperator, SkipMixin):
+    """
+    Capture what Iceberg tables gained since the last commit, as tables that an unchanged job can read instead.
+
+    Finds in the metadata which data files were added since the consumer's checkpoint, and makes one zero-copy table (the
+    ICDC table) per source that references just these. ``capture.output["db.playback"]`` is its name. The checkpoint
+    moves when :class:`~airflow_provider_ips.operators.commit.IpCommitOperator` succeeds.
+
+    Pushes XComs under these keys: the source's name (the ICDC table), ``<source>.lower.<column>`` and
+    ``<source>.upper.<column>`` (bounds of ``range_columns`` and partitions), ``capture_id`` and ``capture`` (the record).
+
+    .. seealso::
+        :class:`airflow_provider_ips.core.settings.SourceTable` for settings of one table among several.
+
+    :param source_tables: ``"db.t"``, a :class:`SourceTable`, a dict of its arguments, or a list of these. (templated)
+    :param iceberg_conn_id: The :ref:`Iceberg connection id<howto/connection:iceberg>` of the catalog. (templated)
+    :param consumer: Who owns the checkpoint. The default, ``<dag_id>.<task_id>``, belongs to this task alone; a mapped
+        capture adds its sources. A name given here survives renames. (templated)
+    :param capture_mode: How the captured files are handed over. Only ``"ICDC"`` is known.
+    :param data_operations: Which operations are captured. This release captures ``("append",)``.
+    :param on_other_operation: What to do about a snapshot that removes or changes rows: ``"fail"``;
+        ``"skip_retention"``, to pass over deletes of whole files of old partitions; ``"skip"``, to capture the log of
+        appends whatever else happens. (templated)
+    :param on_superset: For change captures only.
+    :param initial: Where a first run starts: ``"full"``, ``"latest"``, a snapshot id as a string, or an ISO timestamp with
+        its zone. (templated)
+    :param on_gap: What to do when the checkpoint is no longer in the table's lineage: ``"fail"``, ``"resync"`` or
+        ``"full"``. (templated)
+    :param max_snapshots: End the range early, after so many captured snapshots.
+    :param max_files: End the range early, before a snapshot that would exceed so many files; at least one is taken.
+    :param max_bytes: End the range early, before a snapshot that would exceed so many bytes; at least one is taken.
+    :param range_columns: Columns whose captured lower and upper bounds are wanted. (templated)
+    :param icdc_namespace: Where ICDC tables are made; the default is ``[ips] icdc_namespace``. (templated)
+    :param icdc_location: Folder for the metadata of ICDC tables; the default is the namespace's own. (templated)
+    :param engine_catalog: The catalog's name in the engine, put before the ICDC table's name. (templated)
+    :param skip_if_empty: Skip downstream tasks when there is nothing to process.
+    :param ignore_downstream_trigger_rules: When skipping, skip all downstream tasks, whatever their trigger rule; else
+        only those directly behind this task.
+    :param on_active_run: When another run of this consumer has captured and is still active: ``"fail"``, or ``"wait"``
+        until it is not.
+    :param checkpoint_store: Where checkpoints live; the default is ``[ips] checkpoint_store``.
+    :param max_active_tis_per_dag: One at a time, for one consumer has one pending capture.
+    """
+
+    template_fields: Sequence[str] = (
+        "source_tables",
+        "iceberg_conn_id",
+        "consumer",
+        "on_other_operation",
+        "initial",
+        "on_gap",
+        "range_columns",
+        "icdc_namespace",
+        "icdc_location",
+        "engine_catalog",
+    )
+    ui_color = "#d6f0ef"
+    inherits_from_skipmixin = True
+    _ips_capture: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        source_tables: Any,
+        iceberg_conn_id: str = "iceberg_default",
+        consumer: str | None = None,
+        capture_mode: str = "ICDC",
+        data_operations: str | Collection[str] = ("append",),
+        on_other_operation: str = "fail",
+        on_superset: str = "fail",
+        initial: str | datetime = "full",
+        on_gap: str = "fail",
+        max_snapshots: int | None = None,
+        max_files: int | None = None,
+        max_bytes: int | None = None,
+        range_columns: str | Sequence[str] = (),
+        icdc_namespace: str | None = None,
+        icdc_location: str | None = None,
+        engine_catalog: str | None = None,
+        skip_if_empty: bool = True,
+        ignore_downstream_trigger_rules: bool = True,
+        on_active_run: str = "fail",
+        checkpoint_store: CheckpointStore | None = None,
+        max_active_tis_per_dag: int | None = 1,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(max_active_tis_per_dag=max_active_tis_per_dag, **kwargs)
+        self.source_tables = source_tables
+        self.iceberg_conn_id = iceberg_conn_id
+        self.consumer = consumer
+        self.capture_mode = capture_mode
+        self.data_operations = data_operations
+        self.on_other_operation = on_other_operation
+        self.on_superset = on_superset
+        self.initial = initial
+        self.on_gap = on_gap
+        self.max_snapshots = max_snapshots
+        self.max_files = max_files
+        self.max_bytes = max_bytes
+        self.range_columns = range_columns
+        self.icdc_namespace = icdc_namespace
+        self.icdc_location = icdc_location
+        self.engine_catalog = engine_catalog
+        self.skip_if_empty = skip_if_empty
+        self.ignore_downstream_trigger_rules = ignore_downstream_trigger_rules
+        self.on_active_run = on_active_run
+        self.checkpoint_store = checkpoint_store
+        self._checked_sources()
+
+    def resolve_template_files(self) -> None:
+        """Check the wiring too: Airflow calls this when the DAG file was read and the graph is complete."""
+        super().resolve_template_files()
+        _wiring.check_dag(self.dag)
+
+    def execute(self, context: Context) -> None:
+        """Capture, push the XComs, and skip what has nothing to process."""
+        from airflow_provider_ips.core.transitions import resolve_capture
+        from airflow_provider_ips.operators._capture_run import CaptureRun
+
+        _wiring.check_dag(context["dag"])
+        request = self._request(_context.run_identity(context))
+        store = _context.open_store(self.checkpoint_store)
+        catalog = _context.open_catalog(self.iceberg_conn_id)
+        checkpoint = store.read(request.consumer)
+        resolution = resolve_capture(checkpoint, request.run)
+        self._leave_active_runs_alone(context, request, checkpoint)
+        if note := getattr(resolution, "note", ""):
+            self.log.info("%s", note)
+        outcome = CaptureRun(
+            request=request,
+            catalog=catalog,
+            store=store,
+            checkpoint=checkpoint,
+            resolution=resolution,
+            now_ms=_context.now_ms(),
+        ).execute()
+        self._tell(outcome)
+        self._push(context, outcome)
+        if outcome.record.is_empty and self.skip_if_empty:
+            self._skip_downstream(context)
+
+    def _checked_sources(self) -> tuple[tuple[SourceTable, CaptureSettings], ...]:
+        """Refuse what cannot be right. What is still a template is passed over here, and met again in ``execute``."""
+        _choice("capture_mode", self.capture_mode, CAPTURE_MODES)
+        _choice("on_active_run", self.on_active_run, ON_ACTIVE_RUN)
+        for name in ("skip_if_empty", "ignore_downstream_trigger_rules"):
+            _choice(name, getattr(self, name), (True, False))
+        _check_texts(self)
+        given = {name: getattr(self, name) for name in _SETTINGS}
+        defaults = CaptureSettings(**{name: value for name, value in given.items() if not _is_template(value)})
+        if _is_template(self.source_tables):
+            return ()
+        sources = parse_sources(_entries(self.source_tables), defaults)
+        pairs = tuple((source, source.settings(defaults)) for source in sources)
+        for source, settings in pairs:
+            _refuse_changes(source, settings)
+        return pairs
+
+    def _request(self, run: RunIdentity) -> Request:
+        from airflow_provider_ips.operators._capture_run import Request
+
+        sources = self._checked_sources()
+        return Request(
+            consumer=self.consumer or self._default_consumer(run, [source for source, _ in sources]),
+            run=run,
+            sources=sources,
+            mode=self.capture_mode,
+            icdc_namespace=self.icdc_namespace or _context.configured_namespace(),
+            icdc_location=self.icdc_location,
+            settle_when_empty=self.skip_if_empty,
+            history_length=_context.configured_history_length(),
+            requested={
+                "run": run.to_json(),
+                "iceberg_conn_id": self.iceberg_conn_id,
+                "engine_catalog": self.engine_catalog,
+            },
+        )
+
+    def _default_consumer(self, run: RunIdentity, sources: list[SourceTable]) -> str:
+        """A mapped task captures different tables under one task id, and each needs a checkpoint of its own."""
+        name = f"{self.dag_id}.{self.task_id}"
+        if run.map_index < 0:
+            return name
+        tables = (s.table if s.branch == "main" else f"{s.table}@{s.branch}" for s in sources)
+        return f"{name}.{'+'.join(tables)}"
+
+    def _leave_active_runs_alone(self, context: Context, request: Request, checkpoint: Checkpoint | None) -> None:
+        """Never supersede a capture whose run may still commit it, or write what it captured."""
+        pending = None if checkpoint is None else checkpoint.pending
+        if pending is None or pending.run == request.run:
+            return
+        if not _context.is_active(context["ti"], pending.run, mine=request.run):
+            return
+        if self.on_active_run == "wait":
+            self.log.info("Run %s captured for %s and is still active: waiting for it.", pending.run, request.consumer)
+            raise AirflowRescheduleException(datetime.now(tz=UTC) + WAIT)
+        raise CheckpointConflictError(
+            f"run {pending.run} has captured for consumer {request.consumer!r}, has not committed, and is still active",
+            consequence="Both runs would process the same rows",
+            remedy="let it end, or mark it failed; set on_active_run='wait' to wait for it, or max_active_runs=1 on the "
+            "DAG to never have two",
+        )
+
+    def _push(self, context: Context, outcome: Outcome) -> None:
+        from airflow_provider_ips.operators._xcoms import xcoms_of
+
+        for key, value in xcoms_of(outcome.record, engine_catalog=self.engine_catalog):
+            context["ti"].xcom_push(key=key, value=value)
+
+    def _tell(self, outcome: Outcome) -> None:
+        from airflow_provider_ips.operators._log import source_lines
+        from airflow_provider_ips.operators._xcoms import engine_name
+
+        record = outcome.record
+        self.log.info("Capture %s for consumer %s", record.capture_id, record.consumer)
+        for source in record.sources:
+            for line in source_lines(source, engine_name(source.icdc_table, self.engine_catalog)):
+                self.log.info("%s", line)
+        if record.requested["replayed"]:
+            self.log.info(
+                "This run has committed before: its range was captured again, and its commit will move nothing."
+            )
+        if outcome.settled:
+            self.log.info("Nothing to process. The checkpoint stands at the head of every source.")
+
+    def _skip_downstream(self, context: Context) -> None:
+        """Skip as ShortCircuitOperator does."""
+        from airflow.sdk.definitions.mappedoperator import MappedOperator
+
+        ti, task = context["ti"], context["task"]
+        relatives = task.get_flat_relatives if self.ignore_downstream_trigger_rules else task.get_direct_relatives
+        tasks = [relative for relative in relatives(upstream=False) if not relative.is_teardown]
+        self.log.info("Skipping downstream tasks.")
+        if ti.map_index >= 0 and not isinstance(context["dag"].task_dict[self.task_id], MappedOperator):
+            # In a mapped task group Airflow looks for the skip marks of a task that is not mapped itself, and finds none.
+            raise AirflowSkipException("Nothing to process.")
+        self.skip(ti=ti, tasks=tasks)
+
+
+def _choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    if value not in choices:
+        raise InputError(
+            f"{name}={value!r} is unknown",
+            consequence="The capture could not do what was meant",
+            remedy=f"use {' or '.join(map(repr, choices))}",
+        )
+
+
+def _check_texts(task: IpCaptureOperator) -> None:
+    for name in ("iceberg_conn_id", "consumer", "icdc_namespace", "icdc_location", "engine_catalog"):
+        value = getattr(task, name)
+        if _is_template(value) or (value is None and name != "iceberg_conn_id"):
+            continue
+        if not isinstance(value, str) or not value.strip():
+            raise InputError(
+                f"{name}={value!r} is no name",
+                consequence="Nothing could be found under it",
+                remedy=f"set {name} to a text" + ("" if name == "iceberg_conn_id" else ", or leave it out"),
+            )
+        if name == "icdc_namespace":
+            _check_namespace(value)
+
+
+def _check_namespace(namespace: str) -> None:
+    try:
+        TableIdentifier.parse(f"{namespace}.t")
+    except InputError as error:
+        raise InputError(
+            f"icdc_namespace={namespace!r} is malformed",
+            consequence="No ICDC table could be made there",
+            remedy='write it as "icdc" or "scratch.icdc"',
+        ) from error
+
+
+def _entries(value: Any) -> Any:
+    """Read dicts as arguments of SourceTable: what comes out of an XCom or a template is made of these."""
+    if isinstance(value, Mapping):
+        if not isinstance(value.get("table"), str):
+            raise InputError(
+                f"source_tables entry {dict(value)!r} has no 'table'",
+                consequence="It does not say what to capture",
+                remedy='write it as {"table": "db.t", …}',
+            )
+        return SourceTable(**dict(value))
+    if isinstance(value, list | tuple):
+        return [_entries(entry) for entry in value]
+    return value
+
+
+def _refuse_changes(source: SourceTable, settings: CaptureSettings) -> None:
+    if settings.captures_changes:
+        raise InputError(
+            f"data_operations={list(settings.data_operations)} for {source.table!r}: this release captures appends only",
+            consequence="A capture of changes that is not exact would bring stale rows back",
+            remedy='set data_operations=("append",), and on_other_operation for what else happens to the table',
+        )
+
+
+def _is_template(value: Any) -> bool:
+    """Tell a value that is not known before the task runs."""
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    if isinstance(value, Mapping):
+        return any(_is_template(item) for item in value.values())
+    if isinstance(value, list | tuple | set):
+        return any(_is_template(item) for item in value)
+    return callable(getattr(value, "resolve", None))

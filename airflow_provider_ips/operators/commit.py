@@ -1,0 +1,254 @@
+"""The second of the two tasks that make a DAG incremental."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk import BaseOperator, XComArg
+
+from airflow_provider_ips.core.errors import EvidenceError, InputError, IpsError
+from airflow_provider_ips.operators import _context, _evidence, _wiring
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.sdk import Context
+
+    from airflow_provider_ips.core.positions import RunIdentity
+    from airflow_provider_ips.core.store import CheckpointStore
+    from airflow_provider_ips.core.transitions import CommitResult
+
+ICDC_RETENTION = ("next_commit", "drop", "keep")
+
+_OUTCOMES = {
+    "advanced": "The checkpoint moved to the end of the captured range.",
+    "already_done": "This capture was committed before; nothing moved.",
+    "superseded": "A later capture covers this range and the checkpoint is past it; nothing moved.",
+    "replayed": "A range that was committed before was processed again; nothing moved.",
+    "settled": "There was nothing to process, and the capture moved the checkpoint itself.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """What a commit must know of a capture, as its record tells."""
+
+    capture_id: str
+    consumer: str
+    run: RunIdentity
+    iceberg_conn_id: str
+    icdc_tables: tuple[str, ...]
+    settled: bool
+    replayed: bool
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Captured:
+        """Read the XCom ``capture``."""
+        from airflow_provider_ips.core.positions import RunIdentity
+
+        requested = record["requested"]
+        return cls(
+            capture_id=record["capture_id"],
+            consumer=record["consumer"],
+            run=RunIdentity.from_json(requested["run"]),
+            iceberg_conn_id=requested["iceberg_conn_id"],
+            icdc_tables=tuple(s["icdc_table"] for s in record["sources"] if s["icdc_table"] is not None),
+            settled=requested["settled"],
+            replayed=requested["replayed"],
+        )
+
+
+class IpCommitOperator(BaseOperator):
+    """
+    Move the consumer's checkpoint to the end of what its capture took, in all sources at once.
+
+    Asks for evidence first: every task between capture and commit must have succeeded in this run, whatever the trigger
+    rules say. Pushes the XCom ``commit``, a small record of what it did.
+
+    :param capture: The :class:`~airflow_provider_ips.operators.capture.IpCaptureOperator`, or its task id. Also sets the
+        dependency.
+    :param icdc_retention: What becomes of the ICDC tables: ``"next_commit"`` keeps them until the consumer commits again,
+        so that the job alone can be cleared and run again; ``"drop"`` drops them now; ``"keep"`` leaves them for good.
+    :param require: The tasks, or their ids, whose success is demanded, in place of all between capture and commit.
+    """
+
+    template_fields: Sequence[str] = ()
+    ui_color = "#cfe6d4"
+    _ips_commit: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        capture: Any,
+        icdc_retention: str = "next_commit",
+        require: Iterable[Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.capture = capture
+        self.icdc_retention = icdc_retention
+        self.require = require
+        self.capture_task_id = _task_id(capture, what="capture")
+        self.required_task_ids = _required(require)
+        if icdc_retention not in ICDC_RETENTION:
+            raise InputError(
+                f"icdc_retention={icdc_retention!r} is unknown",
+                consequence="ICDC tables would be kept, or dropped, against what was meant",
+                remedy=f"use one of {', '.join(map(repr, ICDC_RETENTION))}",
+            )
+        self._depend()
+
+    def resolve_template_files(self) -> None:
+        """Check the wiring too: Airflow calls this when the DAG file was read and the graph is complete."""
+        super().resolve_template_files()
+        self._depend()
+        _wiring.check_dag(self.dag)
+
+    def execute(self, context: Context) -> None:
+        """Ask for evidence, move the checkpoint, and let ICDC tables go."""
+        _wiring.check_dag(context["dag"])
+        captured = self._captured(context)
+        self._demand_evidence(context, captured)
+        results = [self._commit(each, context) for each in captured]
+        context["ti"].xcom_push(key="commit", value=results if len(results) > 1 else results[0])
+
+    def _depend(self) -> None:
+        """Lie behind the capture. One named by its id may be defined later in the file."""
+        if not self.has_dag():
+            return
+        self.capture_task_id = _wiring.sibling_id(self.capture_task_id, self)
+        task = self.dag.task_dict.get(self.capture_task_id)
+        if task is not None and self.capture_task_id not in self.upstream_task_ids:
+            self.set_upstream(task)
+
+    def _captured(self, context: Context) -> list[Captured]:
+        """Pull the records of all captures that this commit stands for."""
+        ti = context["ti"]
+        task = context["dag"].task_dict[self.capture_task_id]
+        which: dict[str, Any] = (
+            {} if task.is_mapped else {"map_indexes": ti.map_index if self._is_grouped(task) else -1}
+        )
+        records = ti.xcom_pull(task_ids=[self.capture_task_id], key="capture", **which)
+        found = [Captured.from_record(record) for record in records if record is not None]
+        if not found:
+            raise EvidenceError(
+                f"task {self.capture_task_id!r} has captured nothing in run {context['run_id']}",
+                consequence="There is nothing that could be committed",
+                remedy="let the capture succeed first, then clear the tasks behind it",
+            )
+        return found
+
+    def _is_grouped(self, capture: Any) -> bool:
+        group = self.get_closest_mapped_task_group()
+        return group is not None and group is capture.get_closest_mapped_task_group()
+
+    def _demand_evidence(self, context: Context, captured: Sequence[Captured]) -> None:
+        dag, ti, run_id = context["dag"], context["ti"], context["run_id"]
+        working = [each for each in captured if not each.settled]
+        if not working:
+            return
+        capture = dag.task_dict[self.capture_task_id]
+        wanted = self.required_task_ids or _wiring.tasks_between(capture, self)
+        if not wanted:
+            self.log.warning(
+                "No task lies between %s and this commit: nothing shows that the rows were processed.", capture.task_id
+            )
+        states = _evidence.states_of(
+            ti,
+            dag,
+            [self.capture_task_id, *wanted],
+            run_id=run_id,
+            map_index=ti.map_index if self._is_grouped(capture) else None,
+            excused=[each.run.map_index for each in captured if each.settled],
+        )
+        _evidence.demand_success(states, run_id=run_id, commit=self.task_id)
+
+    def _commit(self, captured: Captured, context: Context) -> dict[str, Any]:
+        outcome, dropped = "settled", []
+        if not captured.settled:
+            result = self._move(captured, context)
+            outcome = result.outcome.value
+            dropped = self._drop(captured, result)
+        self.log.info("Consumer %s, capture %s: %s", captured.consumer, captured.capture_id, _OUTCOMES[outcome])
+        return {
+            "consumer": captured.consumer,
+            "capture_id": captured.capture_id,
+            "outcome": outcome,
+            "dropped": dropped,
+        }
+
+    def _move(self, captured: Captured, context: Context) -> CommitResult:
+        from airflow_provider_ips.core.transitions import commit
+
+        store = self._store(context)
+        read = store.read(captured.consumer)
+        result = commit(
+            read,
+            capture_id=captured.capture_id,
+            run=_context.run_identity(context, map_index=captured.run.map_index),
+            now_ms=_context.now_ms(),
+            keep_icdc=self.icdc_retention == "keep",
+            history_length=_context.configured_history_length(),
+            replay=captured.replayed,
+        )
+        if result.checkpoint is not read:
+            store.write(result.checkpoint, expected_revision=None if read is None else read.revision)
+        return result
+
+    def _store(self, context: Context) -> CheckpointStore:
+        capture = context["dag"].task_dict[self.capture_task_id]
+        given = capture.partial_kwargs.get("checkpoint_store") if capture.is_mapped else capture.checkpoint_store
+        return _context.open_store(given)
+
+    def _drop(self, captured: Captured, result: CommitResult) -> list[str]:
+        """Drop what is no longer kept. The checkpoint has moved, so a table that stays behind is no failure."""
+        tables = [*result.drop, *(captured.icdc_tables if self.icdc_retention == "drop" else ())]
+        if not tables:
+            return []
+        from airflow_provider_ips.iceberg import drop_icdc
+
+        dropped = []
+        try:
+            catalog = _context.open_catalog(captured.iceberg_conn_id)
+        except IpsError as error:
+            self.log.warning("ICDC tables %s stay behind: %s", tables, error)
+            return []
+        for table in tables:
+            try:
+                if drop_icdc(catalog, table):
+                    dropped.append(table)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the commit stands
+                self.log.warning("ICDC table %s stays behind, and `airflow ips gc` removes it: %s", table, error)
+        if dropped:
+            self.log.info("Dropped ICDC tables: %s", ", ".join(dropped))
+        return dropped
+
+
+def _task_id(value: Any, *, what: str) -> str:
+    if isinstance(value, XComArg):
+        value = next(operator for operator, _ in value.iter_references())
+    if isinstance(value, str) and value:
+        return value
+    task_id = getattr(value, "task_id", None)
+    if isinstance(task_id, str) and (what != "capture" or _wiring.has_mark(value, _wiring.CAPTURE_MARK)):
+        return task_id
+    raise InputError(
+        f"{what}={value!r} is no {'IpCaptureOperator' if what == 'capture' else 'task'}",
+        consequence="The commit could not tell what it has to wait for",
+        remedy=f"pass the {'IpCaptureOperator' if what == 'capture' else 'task'} or its task id",
+    )
+
+
+def _required(value: Iterable[Any] | None) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    entries = [value] if isinstance(value, str) or hasattr(value, "task_id") else list(value)
+    if not entries:
+        raise InputError(
+            "require=[] demands no evidence at all",
+            consequence="The checkpoint would move whatever happened",
+            remedy="leave require out to demand all tasks between capture and commit, or name some",
+        )
+    return tuple(_task_id(entry, what="require") for entry in entries)

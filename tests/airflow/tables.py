@@ -1,0 +1,30 @@
+"""Tables to capture from: one column of numbers, one of days."""
+
+from datetime import date
+
+import pyarrow as pa
+from pyiceberg.catalog import load_catalog
+
+SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("day", pa.date32())])
+
+
+def create(catalog, name, **options):
+    """Make an empty table."""
+    return catalog.create_table(name, schema=SCHEMA, **options)
+
+
+def append(table, ids, *, day=date(2026, 10, 1)):
+    """Commit one snapshot of appended rows."""
+    table.refresh()
+    table.append(pa.table({"id": ids, "day": [day] * len(ids)}, schema=SCHEMA))
+
+
+def rows(catalog, name):
+    """The ids that a reader sees in a table."""
+    return sorted(catalog.load_table(name).scan().to_arrow()["id"].to_pylist())
+
+
+def reader(catalog):
+    """Read ids by table name, through a catalog opened anew as a job would."""
+    properties = dict(catalog.properties)
+    return lambda name: rows(load_catalog(catalog.name, **properties), name)
