@@ -5,6 +5,7 @@ Run in a process of its own, for Airflow reads its home when it is first importe
 
 import argparse
 import contextlib
+import importlib
 import inspect
 import io
 import json
@@ -15,8 +16,6 @@ from typing import Any
 from airflow.cli import cli_parser
 from airflow.dag_processing.dagbag import DagBag
 
-import airflow_provider_ips
-import airflow_provider_ips.iceberg
 from airflow_provider_ips.get_provider_info import get_provider_info
 
 
@@ -26,7 +25,7 @@ def load_dags(folder: str) -> dict[str, Any]:
     return {
         "errors": {Path(path).name: error for path, error in bag.import_errors.items()},
         "dags": {
-            dag_id: {"file": Path(dag.fileloc).name, "tasks": {t.task_id: sorted(t.downstream_task_ids) for t in dag.tasks}}
+            dag_id: {"file": Path(dag.fileloc).name, "tasks": sorted(task.task_id for task in dag.tasks)}
             for dag_id, dag in bag.dags.items()
         },
     }
@@ -45,8 +44,8 @@ def check_command(words: list[str]) -> str:
 
 def subcommands() -> dict[str, dict[str, Any]]:
     """Every `airflow ips` command with its options and positionals, and their defaults."""
-    group = _choices(cli_parser.get_parser())["ips"]
-    return {name: _arguments(parser) for name, parser in _choices(group).items()}
+    group = _choices(cli_parser.get_parser()).get("ips")
+    return {name: _arguments(parser) for name, parser in _choices(group).items()} if group else {}
 
 
 def _choices(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -62,7 +61,7 @@ def _arguments(parser: argparse.ArgumentParser) -> dict[str, Any]:
 def signature(path: str) -> dict[str, str | None]:
     """Parameters and the source text of their defaults; None means required."""
     module, _, name = path.rpartition(".")
-    thing = getattr(sys.modules[module], name)
+    thing = getattr(importlib.import_module(module), name)
     target = thing.__init__ if inspect.isclass(thing) else thing
     return {
         p.name: None if p.default is p.empty else repr(p.default)
@@ -85,4 +84,4 @@ if __name__ == "__main__":
     asked = json.load(sys.stdin)
     with contextlib.redirect_stdout(sys.stderr):
         told = answer(asked)
-    print(json.dumps(told))
+    sys.stdout.write(json.dumps(told))

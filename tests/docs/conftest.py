@@ -1,9 +1,11 @@
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import dropwhile, groupby
 from pathlib import Path
 
 import pytest
@@ -37,13 +39,14 @@ def clean_environment(folder: Path) -> dict[str, str]:
 
 
 def command_lines(script: str) -> Iterator[list[str]]:
-    """The simple commands of a script, comments and variables aside."""
-    for line in script.replace("\\\n", " ").splitlines():
-        words = shlex.split(line, comments=True)
-        while words and "=" in words[0].split("/")[0]:
-            words = words[1:]
-        if words:
-            yield words
+    """The simple commands of a script, without comments and leading assignments."""
+    bare = re.sub(r"(^|\s)#\s.*$", "", script, flags=re.MULTILINE).replace("\\\n", " ")
+    lexer = shlex.shlex(bare, posix=True, punctuation_chars=";&|\n")
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t", True, ""
+    for ends, words in groupby(lexer, key=lambda word: set(word) <= set(";&|\n")):
+        command = list(dropwhile(lambda word: re.match(r"\w+=", word), words))
+        if command and not ends:
+            yield command
 
 
 def documented_commands() -> list[tuple[str, list[str]]]:

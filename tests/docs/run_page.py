@@ -1,11 +1,11 @@
-"""Run the Python blocks of one page in order, as a reader would type them, and print what each printed as JSON.
+"""Run the Python blocks of one page in order, as a reader would type them, and say what each printed, as JSON.
 
 Run in a process and a folder of its own: PyIceberg reads its settings when it is imported, and pages change the current
 catalog. Each page finds a lake as the pages describe it: `load_catalog("lake")`, with three days in `db.playback`.
 """
 
 import contextlib
-import datetime
+import datetime as dt
 import io
 import json
 import sys
@@ -38,7 +38,7 @@ def fill_lake() -> None:
     lake.create_namespace("db")
     playback = lake.create_table("db.playback", schema=SCHEMA, partition_spec=BY_DATE)
     for day in DAYS:
-        rows = [{"event_date": datetime.date.fromisoformat(d), "title": t, "minutes": m} for d, t, m in day]
+        rows = [{"event_date": dt.date.fromisoformat(d), "title": t, "minutes": m} for d, t, m in day]
         playback.append(pa.Table.from_pylist(rows, schema=SCHEMA.as_arrow()))
 
 
@@ -58,4 +58,4 @@ def run(page: str) -> dict[int, str]:
 if __name__ == "__main__":
     Path("warehouse").mkdir()
     fill_lake()
-    print(json.dumps(run(sys.argv[1])))
+    sys.stdout.write(json.dumps(run(sys.argv[1])))

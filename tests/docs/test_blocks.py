@@ -1,20 +1,25 @@
 """Every fenced block in README and docs is run or parsed."""
 
+import ast
 import configparser
 import difflib
 import fnmatch
 import json
 import re
 import subprocess
-import textwrap
 import tomllib
 from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
 from tests.docs.conftest import clean_environment, command_lines, dag_file_name, documented_commands
 from tests.docs.pages import PAGES, ROOT, all_blocks, blocks, prose, relative
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.xdist_group("docs")
 
@@ -53,7 +58,7 @@ def expected_outputs(page):
     found = blocks(ROOT / page)
     return {
         before.line: after.text
-        for before, after in zip(found, found[1:], strict=False)
+        for before, after in pairwise(found)
         if before.language == "python" and not before.directive and after.language == "text" and not after.directive
     }
 
@@ -93,47 +98,41 @@ def test_python_blocks_compile(block):
 
 @pytest.mark.parametrize("block", directed("from"))
 def test_a_block_quoted_from_a_file_stands_there(block):
-    """Quoted code is run by the file's own tests, so it must be the file's."""
-    quoted = [line.strip() for line in block.text.strip().splitlines()]
-    source = [line.strip() for line in (ROOT / block.value).read_text().splitlines()]
-    parts = [list(g) for g in split_at_ellipsis(quoted)]
-    at = 0
-    for part in parts:
-        starts = [n for n in range(at, len(source)) if source[n : n + len(part)] == part]
-        assert starts, f"{block.value} has no such lines:\n" + textwrap.indent("\n".join(part), "  ")
-        at = starts[0] + len(part)
+    """Quoted code is run by the file's own tests, so it must be the file's, statement by statement."""
+    inside = [
+        shape(node) for node in ast.walk(ast.parse((ROOT / block.value).read_text())) if isinstance(node, ast.stmt)
+    ]
+    strange = [ast.unparse(node) for node in ast.parse(block.text).body if shape(node) not in inside]
+    assert not strange, f"{block.value} does not say: " + "\n".join(strange)
 
 
-def split_at_ellipsis(lines):
-    part = []
-    for line in lines:
-        if line == "# ...":
-            yield part
-            part = []
-        else:
-            part.append(line)
-    yield part
+def shape(node):
+    """Code apart from its layout; indented text counts as the same text."""
+    return re.sub(r"(\\n|\s)+", " ", ast.dump(node))
 
 
-@pytest.mark.parametrize("block", directed("twins"))
-def test_a_diff_is_what_two_files_differ_in(block):
-    """What the page says was added or removed is exactly that, and what it leaves out is in both files."""
-    old, new = ((ROOT / name).read_text().splitlines() for name in block.value.split())
-    assert bag(block, "-") + bag(block, " ") <= Counter(normal(old))
-    assert bag(block, "+") + bag(block, " ") <= Counter(normal(new))
+def test_a_diff_is_what_two_files_differ_in():
+    """What a page says was added or removed is all of that, and what it leaves out is in both files."""
+    for block in all_blocks("diff"):
+        assert block.directive == "twins", f"{block} is a diff of nothing in particular"
+        old, new = (normal(dag_of(ROOT / name)) for name in (block.value or "").split())
+        assert bag(block, "-") == old - new
+        assert bag(block, "+") == new - old
+        assert bag(block, " ") <= old & new
 
 
 def bag(block, sign):
-    return Counter(normal([line[1:] for line in block.text.splitlines() if line.startswith(sign)]))
+    return normal([line[1:] for line in block.text.splitlines() if line.startswith(sign)])
+
+
+def dag_of(path):
+    """The lines from the DAG on; what stands above is its name and its description."""
+    lines = path.read_text().splitlines()
+    return lines[lines.index("with DAG(") :]
 
 
 def normal(lines):
-    return [line.strip() for line in lines if line.strip()]
-
-
-def test_diff_blocks_name_their_files():
-    """A diff of nothing in particular cannot be checked."""
-    assert not [str(b) for b in all_blocks("diff") if b.directive != "twins"]
+    return Counter(line.strip() for line in lines if line.strip())
 
 
 @pytest.mark.parametrize("block", named("bash"))
@@ -177,11 +176,11 @@ def make_targets():
     return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
-@pytest.mark.parametrize("block", named("yaml", "json", "toml"))
-def test_data_blocks_parse(block):
+def test_data_blocks_parse():
     """Each by the parser of its language."""
-    parse = {"yaml": yaml.safe_load, "json": json.loads, "toml": tomllib.loads}[block.language]
-    assert parse(block.text) is not None
+    parsers: dict[str, Callable[[str], object]] = {"yaml": yaml.safe_load, "json": json.loads, "toml": tomllib.loads}
+    for block in all_blocks(*parsers):
+        assert parsers[block.language](block.text) is not None, str(block)
 
 
 @pytest.mark.parametrize("block", named("ini"))
@@ -195,8 +194,9 @@ def test_settings_in_ini_blocks_are_ours(block, airflow_says):
 
 def test_commands_are_split_as_the_shell_would():
     """Continued lines are one command; comments and assignments are none."""
-    script = "# first\nA=1 airflow ips \\\n  list --x 'a b'\nB=2\n"
-    assert list(command_lines(script)) == [["airflow", "ips", "list", "--x", "a b"]]
+    script = "# first's\nA=1 airflow ips \\\n  list --x 'a b'  # why\nB=2\ncd x && make demo\npip install 'c\nd'"
+    wanted = [["airflow", "ips", "list", "--x", "a b"], ["cd", "x"], ["make", "demo"], ["pip", "install", "c\nd"]]
+    assert list(command_lines(script)) == wanted
 
 
 def test_pages_run_in_an_environment_of_their_own(tmp_path, monkeypatch):

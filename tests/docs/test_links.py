@@ -24,7 +24,9 @@ def test_every_page_can_be_reached_from_the_readme():
     seen, todo = set(), [ROOT / "README.md"]
     while todo:
         page = todo.pop()
-        if page in seen or page.suffix != ".md" or not page.exists():
+        if page.is_dir():
+            todo += page.glob("*.md")
+        if page in seen or page.suffix != ".md":
             continue
         seen.add(page)
         todo += [(page.parent / t.partition("#")[0]).resolve() for t in links(page) if "://" not in t]

@@ -27,7 +27,9 @@ PARAMETERS = (
 def test_parameter_tables_are_the_signatures(page, heading, path, airflow_says):
     """Names and defaults, in the order of the code's own signature."""
     documented = documented_defaults(page, heading)
-    actual = {name: REQUIRED if value is None else literal(value) for name, value in airflow_says["signatures"][path].items()}
+    actual = {
+        name: REQUIRED if value is None else literal(value) for name, value in airflow_says["signatures"][path].items()
+    }
     assert {name: documented[name] for name in documented if name in actual} == actual
     assert set(documented) - set(actual) <= settings_it_takes(path, airflow_says)
 
@@ -100,8 +102,9 @@ def test_the_errors_page_has_every_error():
 
 def test_the_record_table_is_the_record():
     """The fields that a task finds under the XCom key `capture`."""
-    nothing, here = Volume(files=0, records=0, size_bytes=0), Position(
-        table_uuid="u", snapshot_id=1, sequence_number=1, committed_at_ms=0
+    nothing, here = (
+        Volume(files=0, records=0, size_bytes=0),
+        Position(table_uuid="u", snapshot_id=1, sequence_number=1, committed_at_ms=0),
     )
     source = SourceRecord(
         source="db.t", branch="main", key="db.t", kind=Kind.EMPTY, icdc_table=None, from_exclusive=None,

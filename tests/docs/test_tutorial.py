@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def test_the_tutorial_runs_from_an_empty_folder(tmp_path):
     )
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
     printed = outputs(done.stdout)
-    for before, after in zip(steps, steps[1:], strict=False):
+    for before, after in pairwise(steps):
         if after.language == "text":
             assert_output(str(after), printed[before.line], after.text)
 
