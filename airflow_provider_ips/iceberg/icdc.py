@@ -54,10 +54,15 @@ def build_icdc(
     icdc_table: str,
     identity: Mapping[str, str],
     location: str | None = None,
+    even_if_empty: bool = False,
 ) -> SourceRecord:
-    """Publish one plan as an ICDC table and say what it holds. An empty plan makes no table."""
+    """Publish one plan as an ICDC table and say what it holds.
+
+    An empty plan makes no table, unless ``even_if_empty``: where one of several sources gained nothing, the job that
+    joins them still needs a table to name.
+    """
     check_columns(source.name, source.metadata.schema(), settings.range_columns)
-    if plan.is_empty:
+    if plan.is_empty and not even_if_empty:
         return _record(source, plan, table, None, [], ())
     target = TableIdentifier.parse(icdc_table)
     listed = _listed(source, plan)
@@ -171,7 +176,7 @@ class _Build:
         """Copy or splice every manifest, several at a time; clean up if any fails."""
         jobs = [(s, listed[s.manifest.path], self._path(f"m{i}.avro")) for i, s in enumerate(selections)]
         try:
-            with ThreadPoolExecutor(max_workers=min(PARALLEL_COPIES, len(jobs))) as pool:
+            with ThreadPoolExecutor(max_workers=max(1, min(PARALLEL_COPIES, len(jobs)))) as pool:
                 moved = list(pool.map(lambda job: self._move(*job), jobs))
         except foreign_faults():
             self._clean()
