@@ -8,6 +8,8 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from pyiceberg.typedef import IcebergBaseModel
+
 from airflow_provider_ips.core.identifiers import digest
 
 if TYPE_CHECKING:
@@ -79,7 +81,8 @@ def icdc_metadata(
             "current_snapshot_id": None,
         }
     )
-    document: dict[str, Any] = json.loads(bare.model_dump_json(by_alias=True, exclude_none=True))
+    # PyIceberg refuses to serialise v3 metadata, for it cannot write v3 tables. Carrying it over needs no writing.
+    document: dict[str, Any] = json.loads(IcebergBaseModel.model_dump_json(bare))
     snapshot = _snapshot(source, identity, manifest_list, totals)
     now = max(int(time.time() * 1000), snapshot["timestamp-ms"])
     document |= {

@@ -181,6 +181,5 @@ class _Tally:
             deleted_files_count=0,
             deleted_rows_count=0,
             partitions=self.partitions.summaries(),
-            first_row_id=None,
         )
         return Moved(manifest=listed, files=self.files, records=self.records, size_bytes=self.size_bytes)
