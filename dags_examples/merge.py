@@ -21,7 +21,7 @@ JOBS = Path(__file__).parent / "jobs"
 with DAG(
     "ips_merge",
     schedule="@daily",
-    start_date=datetime(2026, 10, 1, tzinfo=UTC),
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
     tags=["ips", "example"],

@@ -21,7 +21,7 @@ from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 LOG = Asset("playback_log_staged")
-COMMON = {"start_date": datetime(2026, 10, 1, tzinfo=UTC), "max_active_runs": 1, "tags": ["ips", "example"]}
+COMMON = {"start_date": datetime(2025, 1, 1, tzinfo=UTC), "max_active_runs": 1, "tags": ["ips", "example"]}
 
 with DAG("ips_multi_stage_1", schedule="@daily", catchup=False, doc_md=__doc__, **COMMON):
     capture = IpCaptureOperator(

@@ -22,7 +22,7 @@ DAG_ID = "playback_incremental"
 with DAG(
     DAG_ID,
     schedule="@daily",
-    start_date=datetime(2026, 10, 1, tzinfo=UTC),
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
     tags=["ips", "example"],

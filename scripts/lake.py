@@ -9,7 +9,7 @@ import json
 import os
 import sys
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,10 +24,10 @@ from pyiceberg.types import DateType, IntegerType, LongType, NestedField, String
 from scripts.spark_jars import jar_paths
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
 NAME = "lake"
-FIRST_DAY = date(2026, 10, 1)
 DAYS_ROWS_ARE_LATE = 13
 """The furthest back that a late row lies: what a lookback window of 14 days is for."""
 
@@ -100,6 +100,8 @@ class Lake:
             # Driver and executor are one process here. `spark.jars` would copy 60 MB per job, and hides JDBC drivers
             # from DriverManager.
             "spark.driver.extraClassPath": os.pathsep.join(str(path) for path in jar_paths()),
+            # Jobs of seconds end before the second compiler pays for itself.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
             catalog: "org.apache.iceberg.spark.SparkCatalog",
             f"{catalog}.type": "jdbc",
@@ -123,7 +125,7 @@ class Lake:
         return conf
 
 
-def create_events_table(catalog: SqlCatalog, name: str) -> Table:
+def create_events_table(catalog: Catalog, name: str) -> Table:
     """Make an empty table of playback events, partitioned by the day of the event."""
     catalog.create_namespace_if_not_exists(name.partition(".")[0])
     return catalog.create_table(name, EVENTS, partition_spec=BY_DAY)
@@ -160,11 +162,6 @@ def day_of_events(day: date, *, rows: int, late_share: float = 0.1, seed: int = 
     return pa.table(columns, schema=EVENTS.as_arrow()).sort_by(
         [("event_date", "ascending"), ("event_time", "ascending")]
     )
-
-
-def day_number(number: int) -> date:
-    """Return the demo's calendar: day 1 is the first."""
-    return FIRST_DAY + timedelta(days=number - 1)
 
 
 def midnight(day: date) -> datetime:
