@@ -25,6 +25,7 @@ def get_provider_info() -> dict[str, Any]:
         "sensors": _modules("sensors.iceberg_append"),
         "triggers": _modules("triggers.iceberg_append"),
         "hooks": _modules("hooks.ips"),
+        "cli": ["airflow_provider_ips.cli.definition.get_ips_cli_commands"],
         "config": {"ips": {"description": "Defaults of Incremental Processing Support.", "options": _OPTIONS}},
     }
 

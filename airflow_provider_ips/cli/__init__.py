@@ -1,0 +1,1 @@
+"""`airflow ips`: look at checkpoints, and move them by hand."""

@@ -1,0 +1,79 @@
+"""The commands and their arguments. Every `airflow` command imports this module, so it imports nothing else of ours."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from airflow.cli.cli_config import (
+    ARG_OUTPUT,
+    ARG_VERBOSE,
+    ARG_YES,
+    ActionCommand,
+    Arg,
+    CLICommand,
+    GroupCommand,
+    lazy_load_command,
+)
+
+
+def _arg(*flags: str, **settings: Any) -> Arg:
+    return Arg(flags, **settings)  # type: ignore[no-untyped-call]
+
+
+_CONSUMER: Final = _arg(
+    "--consumer", help="Whose checkpoint: <dag_id>.<capture task_id> unless the capture names another", required=True
+)
+_CONN_ID: Final = _arg("--conn-id", help="The Iceberg connection (default: iceberg_default)", default="iceberg_default")
+_TABLE: Final = _arg("--table", help="The source table, as source_tables names it, e.g. db.playback", required=True)
+_ONE_TABLE: Final = _arg("--table", help="Only this source; without it, all of them")
+_BRANCH: Final = _arg("--branch", help="The source's branch (default: main)", default="main")
+_SNAPSHOT: Final = _arg("--snapshot", help="The last snapshot that counts as processed")
+_TIME: Final = _arg(
+    "--time",
+    help="Snapshots committed up to this time count as processed: ISO 8601 with its zone, "
+    "e.g. 2026-10-01T00:00:00+00:00",
+)
+_LATEST: Final = _arg("--latest", help="All there is now counts as processed", action="store_true", default=False)
+_CAPTURE_ID: Final = _arg("--capture-id", help="Go back to before this committed capture")
+_RUN_ID: Final = _arg("--run-id", help="Go back to before the capture that this DAG run committed")
+_DRY_RUN: Final = _arg(
+    "-n", "--dry-run", help="Show what would be written, and write nothing", action="store_true", default=False
+)
+_READ: Final = (_CONSUMER, ARG_OUTPUT, ARG_VERBOSE)
+_CHANGE: Final = (_CONSUMER, _DRY_RUN, ARG_YES, ARG_OUTPUT, ARG_VERBOSE)
+_MODULE: Final = "airflow_provider_ips.cli.commands"
+
+
+def get_ips_cli_commands() -> list[CLICommand]:
+    """What Airflow adds to its own commands."""
+    return [
+        GroupCommand(
+            name="ips",
+            help="Look at and move the checkpoints of incremental DAGs",
+            subcommands=(
+                _command("list", "List consumers and how far they are", (ARG_OUTPUT, ARG_VERBOSE)),
+                _command("show", "Show where a consumer stands in each of its sources", _READ),
+                _command("history", "List the captures that a consumer has committed, newest last", _READ),
+                _command(
+                    "seed",
+                    "Set the first position in a source, for a DAG whose target exists already",
+                    (_CONN_ID, _TABLE, _BRANCH, _SNAPSHOT, _TIME, _LATEST, *_CHANGE),
+                ),
+                _command(
+                    "rewind",
+                    "Go back to before a committed capture; the next run takes everything since",
+                    (_CAPTURE_ID, _RUN_ID, *_CHANGE),
+                ),
+                _command(
+                    "reset",
+                    "Forget where a consumer stands; its next run starts by the capture's `initial`",
+                    (_ONE_TABLE, _BRANCH, *_CHANGE),
+                ),
+                _command("abandon", "Give up a pending capture; the next run takes its range again", _CHANGE),
+            ),
+        )
+    ]
+
+
+def _command(name: str, summary: str, args: tuple[Arg, ...]) -> ActionCommand:
+    return ActionCommand(name=name, help=summary, func=lazy_load_command(f"{_MODULE}.{name}_command"), args=args)
