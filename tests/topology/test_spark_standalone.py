@@ -2,129 +2,143 @@
 
 from __future__ import annotations
 
-import datetime
 import json
+import os
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import dataclass
+from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.schema import Schema
-from pyiceberg.types import DateType, IntegerType, LongType, NestedField
 
+from airflow_provider_ips.core.checkpoint import Checkpoint
+from scripts.lake import Lake, create_events_table, day_of_events, midnight
 from scripts.spark_jars import jar_paths
 from tests.topology.standalone import Standalone, environment, spark_standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-DAG_FILE = Path(__file__).parent / "dags" / "on_standalone.py"
-PLAYBACK = Schema(
-    NestedField(1, "event_id", LongType()),
-    NestedField(2, "event_date", DateType()),
-    NestedField(3, "account_id", IntegerType()),
-    NestedField(4, "title_id", IntegerType()),
-    NestedField(5, "watched_seconds", IntegerType()),
-)
+ROOT = Path(__file__).parents[2]
+SOURCE, TARGET = "db.playback", "db.playback_log"
+DAG_ID = "ips_append"
+CONSUMER = f"{DAG_ID}.capture"
+MONDAY = date(2026, 10, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a run of the DAG went."""
+
+    state: str
+    tasks: dict[str, str]
+    checkpoint: Checkpoint | None
+
+    @property
+    def committed_snapshot(self) -> str:
+        assert self.checkpoint is not None
+        position = self.checkpoint.position_of(SOURCE, "main")
+        assert position is not None
+        return str(position.snapshot_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One Airflow and one lake, in a folder."""
+    """One Airflow and one lake in a folder, and a Spark elsewhere."""
 
     folder: Path
+    lake: Lake
     spark: Standalone
 
-    @property
-    def lake(self) -> SqlCatalog:
-        return SqlCatalog("lake", uri=self.catalog_uri, warehouse=self.warehouse)
+    def play(self, day: date) -> pa.Table:
+        events = day_of_events(day, rows=100)
+        self.lake.catalog().load_table(SOURCE).append(events)
+        return events
 
-    @property
-    def catalog_uri(self) -> str:
-        return f"sqlite:///{self.folder}/lake.db"
+    def source_snapshot(self) -> str:
+        snapshot = self.lake.catalog().load_table(SOURCE).current_snapshot()
+        assert snapshot is not None
+        return str(snapshot.snapshot_id)
 
-    @property
-    def warehouse(self) -> str:
-        return f"file://{self.folder}/warehouse"
+    def target_events(self) -> Counter[int]:
+        return ids_of(self.lake.catalog().load_table(TARGET).scan().to_arrow())
 
-    def play(self, *event_ids: int) -> None:
-        """Append events; each is a minute long."""
-        table = self.lake.load_table("db.playback")
-        day = datetime.date(2026, 1, 1)
-        rows = [
-            {"event_id": n, "event_date": day, "account_id": 1, "title_id": 1, "watched_seconds": 60} for n in event_ids
-        ]
-        table.append(pa.Table.from_pylist(rows, schema=table.schema().as_arrow()))
+    def jobs(self) -> list[tuple[str, str]]:
+        return [(job["name"], job["state"]) for job in self.spark.applications()]
 
-    def watched(self) -> list[int]:
-        rows = self.lake.load_table("db.watched").scan().to_arrow()
-        return sorted(rows["event_id"].to_pylist())
-
-    def run_dag(self) -> str:
-        return self.run(sys.executable, str(DAG_FILE))
-
-    def run(self, *command: str) -> str:
-        """Run a program of this site; its output."""
+    def run_dag(self, day: date) -> Run:
+        """Run the append example as it is published."""
+        command = ["-m", "tests.topology.run_example", str(self.folder / "airflow"), DAG_ID, CONSUMER]
         done = subprocess.run(
-            command, env=self.environment(), cwd=self.folder, capture_output=True, text=True, check=False, timeout=300
+            [sys.executable, *command, midnight(day).isoformat()],
+            env=self._environment(),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
         )
-        assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-8000:]}\n{done.stderr[-8000:]}"
-        return done.stdout
+        log = f"{done.stdout[-10000:]}\n{done.stderr[-5000:]}"
+        assert done.returncode == 0, log
+        report = json.loads(done.stdout.splitlines()[-1])
+        assert report["state"] == "success", log
+        text = report["checkpoint"]
+        return Run(
+            state=report["state"],
+            tasks=report["tasks"],
+            checkpoint=None if text is None else Checkpoint.parse(text, consumer=CONSUMER),
+        )
 
-    def environment(self) -> dict[str, str]:
-        lake = {"type": "sql", "uri": self.catalog_uri, "warehouse": self.warehouse}
+    def _environment(self) -> dict[str, str]:
+        settings = environment(**self.lake.environment())
         host, _, port = self.spark.master_url.rpartition(":")
-        return environment(
-            AIRFLOW_HOME=str(self.folder / "airflow"),
-            AIRFLOW__CORE__DAGS_FOLDER=str(DAG_FILE.parent),
-            AIRFLOW__CORE__LOAD_EXAMPLES="False",
-            AIRFLOW_CONN_LAKE=json.dumps({"conn_type": "iceberg", "extra": lake}),
-            AIRFLOW_CONN_SPARK_DEFAULT=json.dumps({"conn_type": "spark", "host": host, "port": int(port)}),
-            SPARK_CONF_DIR=str(self.folder / "spark"),
-        )
+        settings["AIRFLOW_CONN_SPARK_DEFAULT"] = json.dumps({"conn_type": "spark", "host": host, "port": int(port)})
+        self._add_executor_settings(Path(settings["SPARK_CONF_DIR"]) / "spark-defaults.conf")
+        return settings
 
-    def write_spark_defaults(self) -> None:
-        jars = ":".join(str(path) for path in jar_paths())
-        settings = {
-            "spark.driver.extraClassPath": jars,
-            "spark.executor.extraClassPath": jars,
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.memory": "512m",
-            "spark.executor.memory": "512m",
-            "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": "1",
-            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-            "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-            "spark.sql.catalog.lake.type": "jdbc",
-            "spark.sql.catalog.lake.uri": f"jdbc:sqlite:{self.folder}/lake.db",
-            "spark.sql.catalog.lake.jdbc.schema-version": "V1",
-            "spark.sql.catalog.lake.warehouse": self.warehouse,
-        }
-        (self.folder / "spark").mkdir()
-        text = "".join(f"{name} {value}\n" for name, value in settings.items())
-        (self.folder / "spark" / "spark-defaults.conf").write_text(text)
+    def _add_executor_settings(self, defaults: Path) -> None:
+        """What the lake writes is for a Spark inside one process."""
+        jars = os.pathsep.join(str(path) for path in jar_paths())
+        more = {"spark.executor.extraClassPath": jars, "spark.executor.memory": "512m"}
+        with defaults.open("a") as file:
+            file.writelines(f"{key} {value}\n" for key, value in more.items())
+
+
+def ids_of(events: pa.Table) -> Counter[int]:
+    return Counter(events["event_id"].to_pylist())
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
+    lake = Lake.on_sqlite(folder / "lake")
+    create_events_table(lake.catalog(), SOURCE)
     with spark_standalone(folder) as spark:
-        site = Site(folder, spark)
-        site.write_spark_defaults()
-        site.run("airflow", "db", "migrate")
-        site.lake.create_namespace("db")
-        site.lake.create_table("db.playback", PLAYBACK)
-        yield site
+        yield Site(folder, lake, spark)
 
 
-def test_a_job_runs_on_the_worker_of_the_master_that_the_connection_names(site):
-    site.play(1, 2, 3)
+def test_each_run_takes_what_came_since_the_last_one_to_the_worker_and_a_run_without_news_takes_nothing(site):
+    first_day = site.play(MONDAY)
+    first = site.run_dag(MONDAY)
 
-    site.run_dag()
+    assert site.target_events() == ids_of(first_day)
+    assert first.committed_snapshot == site.source_snapshot()
+    assert site.jobs() == [("arrow-spark", "FINISHED")]
 
-    assert site.watched() == [1, 2, 3]
-    applications = site.spark.applications()
-    assert [(a["name"], a["state"]) for a in applications] == [("append", "FINISHED")]
+    second_day = site.play(MONDAY + timedelta(days=1))
+    second = site.run_dag(MONDAY + timedelta(days=1))
+
+    # The job inserts all that it is given to read: an event of the first day would be there twice.
+    assert site.target_events() == ids_of(first_day) + ids_of(second_day)
+    assert second.committed_snapshot == site.source_snapshot() != first.committed_snapshot
+    assert site.jobs() == [("arrow-spark", "FINISHED")] * 2
+
+    third = site.run_dag(MONDAY + timedelta(days=2))
+
+    assert third.tasks == {"capture": "success", "insert": "skipped", "commit": "skipped"}
+    assert third.committed_snapshot == second.committed_snapshot
+    assert len(site.jobs()) == 2
     assert site.spark.cores_in_use() == 0
