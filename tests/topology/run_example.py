@@ -1,4 +1,4 @@
-"""Run one example DAG in an Airflow of its own, and print as one line of JSON how it went and where its checkpoint is."""
+"""Run one example DAG in an Airflow of its own; print, as one line of JSON, how it went and where its checkpoint is."""
 
 from __future__ import annotations
 

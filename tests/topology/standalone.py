@@ -11,12 +11,14 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyspark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SECONDS_TO_START = 90
 SECONDS_TO_STOP = 15
@@ -42,7 +44,7 @@ class Standalone:
         return int(self._status()["coresused"])
 
     def _status(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.status_url}/json/", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.status_url}/json/", timeout=10) as answer:  # noqa: S310 - its own
             status: dict[str, Any] = json.load(answer)
         return status
 

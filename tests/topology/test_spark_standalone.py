@@ -10,15 +10,17 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pytest
 
 from airflow_provider_ips.core.checkpoint import Checkpoint
 from scripts.lake import Lake, create_events_table, day_of_events, midnight
 from scripts.spark_jars import jar_paths
 from tests.topology.standalone import Standalone, environment, spark_standalone
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
