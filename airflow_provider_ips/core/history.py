@@ -189,12 +189,14 @@ def _same_table(history: TableHistory, position: Position) -> None:
 
 def _gap(history: TableHistory, after: Position, chain: list[SnapshotFacts]) -> GapError:
     still_there = after.snapshot_id is not None and history.snapshot(after.snapshot_id) is not None
+    cut_off = chain[-1].parent_id is not None if chain else False
     oldest = f"the walk ended at {chain[-1]}" if chain else f"branch {history.branch!r} has no snapshots"
-    why = (
-        "it is retained but not an ancestor of the head: the table was rolled back or the branch moved elsewhere"
-        if still_there
-        else "snapshots between it and the head were expired, or the table was rolled back"
-    )
+    if cut_off:
+        why = "snapshots between it and the head were expired, or the table was rolled back before that"
+    elif still_there:
+        why = "it is retained but not an ancestor of the head: the table was rolled back or the branch moved elsewhere"
+    else:
+        why = "it was expired, or the table was rolled back"
     return GapError(
         f"the checkpoint of {history.name} at {after} is not in the lineage of branch {history.branch!r} "
         f"({why}; {oldest})",
