@@ -48,7 +48,7 @@ class IpsHook(IcebergHook):
         _mask(properties.get("uri"))
         try:
             return load_catalog(name, **properties)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - drivers raise errors of their own
             # `from None`: PyIceberg's message may quote the URI with its password.
             raise CatalogError(
                 f"the catalog of connection {self.conn_id!r} cannot be opened: "
@@ -64,8 +64,8 @@ class IpsHook(IcebergHook):
             raise InputError(
                 f"connection {self.conn_id!r} does not exist",
                 consequence="The catalog cannot be found",
-                remedy=f"create it: airflow connections add {self.conn_id} --conn-type iceberg --conn-host <catalog uri>, "
-                "or name another by iceberg_conn_id",
+                remedy=f"create it by `airflow connections add {self.conn_id} --conn-type iceberg …`, or name another by "
+                "iceberg_conn_id",
             ) from None
         if conn.conn_type != self.conn_type:
             raise InputError(
@@ -98,7 +98,7 @@ def _refuse_without_catalog(conn_id: str, properties: dict[str, Any]) -> None:
     if properties.get("uri") or kind in _WITHOUT_URI or "py-catalog-impl" in properties or kind == "in-memory":
         return
     raise InputError(
-        f"connection {conn_id!r} names no catalog: it has neither a host nor 'uri' in its extra (catalog type {kind!r})",
+        f"connection {conn_id!r} names no catalog: neither a host nor 'uri' in its extra (catalog type {kind!r})",
         consequence="No table can be looked up through it",
         remedy="set the host to the catalog's URI; for a SQL, Hive or Glue catalog add its type to the extra, "
         'for example {"type": "sql", "uri": "…", "warehouse": "…"}',

@@ -1,15 +1,17 @@
 """Reads table history and manifests through PyIceberg, writes and drops ICDC tables. Imports no Airflow."""
 
 from airflow_provider_ips.iceberg.api import capture
-from airflow_provider_ips.iceberg.icdc import build_icdc, check_icdc_namespace, drop_icdc
+from airflow_provider_ips.iceberg.icdc import PreparedIcdc, build_icdc, check_icdc_namespace, drop_icdc, prepare_icdc
 from airflow_provider_ips.iceberg.source import IcebergSource, open_source, position_at
 
 __all__ = [
     "IcebergSource",
+    "PreparedIcdc",
     "build_icdc",
     "capture",
     "check_icdc_namespace",
     "drop_icdc",
     "open_source",
     "position_at",
+    "prepare_icdc",
 ]

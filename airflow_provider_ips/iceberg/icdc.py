@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyiceberg.exceptions import (
@@ -37,11 +38,84 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
 
     from airflow_provider_ips.core.plan import CapturePlan, Selection
+    from airflow_provider_ips.core.record import ColumnRange
     from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
     from airflow_provider_ips.iceberg.source import IcebergSource
 
 PARALLEL_COPIES: Final = 8
 EQUALITY_DELETES: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedIcdc:
+    """One plan, checked: whatever can be refused has been, its ranges are known, and nothing is written yet."""
+
+    catalog: Catalog
+    source: IcebergSource
+    plan: CapturePlan
+    table: SourceTable
+    ranges: tuple[ColumnRange, ...]
+    icdc_table: str | None
+    identity: Identity
+    location: str
+    listed: Mapping[str, ManifestFile]
+
+    def publish(self) -> SourceRecord:
+        """Write the metadata and register it; an earlier attempt of the same capture is taken as it is."""
+        if self.icdc_table is None:
+            return _record(self.source, self.plan, self.table, None, [], self.ranges)
+        with mapped(f"capturing {self.source.name} into {self.icdc_table}"):
+            build = _Build(self.catalog, self.source, self.identity, self.location)
+            moved = build.move(self.plan.selections, self.listed)
+            build.publish(TableIdentifier.parse(self.icdc_table), moved)
+        return _record(self.source, self.plan, self.table, self.icdc_table, moved, self.ranges)
+
+
+def prepare_icdc(
+    catalog: Catalog,
+    source: IcebergSource,
+    plan: CapturePlan,
+    *,
+    table: SourceTable,
+    settings: CaptureSettings,
+    icdc_table: str | None,
+    identity: Mapping[str, str],
+    location: str | None = None,
+) -> PreparedIcdc:
+    """Do all of a capture that writes nothing: check it, and read the bounds of its range columns.
+
+    Without ``icdc_table`` there will be no table; with one there will, be the plan empty or not. Where one of several
+    sources gained nothing, the job that joins them still needs a table to name.
+    """
+    check_columns(source.name, source.metadata.schema(), settings.range_columns)
+    listed: Mapping[str, ManifestFile] = {}
+    ranges: tuple[ColumnRange, ...] = ()
+    home = ""
+    if icdc_table is not None:
+        listed = _listed(source, plan)
+        _refuse_unreadable(source, plan, listed)
+        home = _location(catalog, source, TableIdentifier.parse(icdc_table), location)
+        with mapped(f"reading the bounds of {source.name}"):
+            ranges = column_ranges(source.name, source.metadata.schema(), source.table.io, plan, settings.range_columns)
+    whose = Identity(
+        source=source.name,
+        branch=source.branch,
+        kind=plan.kind.value,
+        from_exclusive=plan.from_exclusive,
+        to_inclusive=plan.to_inclusive,
+        extra=identity,
+    )
+    return PreparedIcdc(
+        catalog=catalog,
+        source=source,
+        plan=plan,
+        table=table,
+        ranges=ranges,
+        icdc_table=icdc_table,
+        identity=whose,
+        location=home,
+        listed=listed,
+    )
 
 
 def build_icdc(
@@ -54,34 +128,18 @@ def build_icdc(
     icdc_table: str,
     identity: Mapping[str, str],
     location: str | None = None,
-    even_if_empty: bool = False,
 ) -> SourceRecord:
-    """Publish one plan as an ICDC table and say what it holds.
-
-    An empty plan makes no table, unless ``even_if_empty``: where one of several sources gained nothing, the job that
-    joins them still needs a table to name.
-    """
-    check_columns(source.name, source.metadata.schema(), settings.range_columns)
-    if plan.is_empty and not even_if_empty:
-        return _record(source, plan, table, None, [], ())
-    target = TableIdentifier.parse(icdc_table)
-    listed = _listed(source, plan)
-    _refuse_unreadable(source, plan, listed)
-    whose = Identity(
-        source=source.name,
-        branch=source.branch,
-        kind=plan.kind.value,
-        from_exclusive=plan.from_exclusive,
-        to_inclusive=plan.to_inclusive,
-        extra=identity,
-    )
-    home = _location(catalog, source, target, location)
-    with mapped(f"capturing {source.name} into {icdc_table}"):
-        ranges = column_ranges(source.name, source.metadata.schema(), source.table.io, plan, settings.range_columns)
-        build = _Build(catalog, source, whose, home)
-        moved = build.move(plan.selections, listed)
-        build.publish(target, moved)
-    return _record(source, plan, table, icdc_table, moved, ranges)
+    """Publish one plan as an ICDC table and say what it holds. An empty plan makes no table."""
+    return prepare_icdc(
+        catalog,
+        source,
+        plan,
+        table=table,
+        settings=settings,
+        icdc_table=None if plan.is_empty else icdc_table,
+        identity=identity,
+        location=location,
+    ).publish()
 
 
 def check_icdc_namespace(catalog: Catalog, namespace: str) -> None:
@@ -331,7 +389,7 @@ def _record(
     table: SourceTable,
     icdc_table: str | None,
     moved: Sequence[Moved],
-    ranges: tuple[object, ...],
+    ranges: tuple[ColumnRange, ...],
 ) -> SourceRecord:
     data = [m.manifest for m in moved if m.manifest is not None and m.manifest.content == 0]
     head = source.head
@@ -350,7 +408,7 @@ def _record(
             size_bytes=head.count("total-files-size") if head else 0,
         ),
         verdicts=plan.verdicts,
-        ranges=ranges,  # type: ignore[arg-type]
+        ranges=ranges,
         partitions=partition_ranges(source.metadata, data),
         warnings=plan.warnings,
     )

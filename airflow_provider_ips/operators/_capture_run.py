@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_ips.core.checkpoint import PendingCapture, SourceRange
-from airflow_provider_ips.core.errors import CheckpointConflictError
+from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
 from airflow_provider_ips.core.identifiers import icdc_table_name
 from airflow_provider_ips.core.plan import plan_capture, replan, starting_position
 from airflow_provider_ips.core.record import CaptureRecord, Kind
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.positions import Position, RunIdentity
     from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
     from airflow_provider_ips.core.store import CheckpointStore
-    from airflow_provider_ips.iceberg import IcebergSource
+    from airflow_provider_ips.iceberg import IcebergSource, PreparedIcdc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Request:
     mode: str
     icdc_namespace: str
     icdc_location: str | None
-    settle_when_empty: bool
+    skip_if_empty: bool
     history_length: int
     requested: Mapping[str, Any]
 
@@ -81,7 +81,7 @@ class CaptureRun:
             return self._capture_again(known)
         sources = self._open(None)
         empty = all(source.plan.is_empty for source in sources)
-        if empty and self.request.settle_when_empty and (self.checkpoint is None or self.checkpoint.pending is None):
+        if empty and self.request.skip_if_empty and (self.checkpoint is None or self.checkpoint.pending is None):
             return self._settle(sources)
         return self._capture_new(sources)
 
@@ -126,7 +126,7 @@ class CaptureRun:
         """Nothing to process: the checkpoint moves at once, so that snapshot expiry cannot strand an idle consumer."""
         capture_id = self._new_id()
         ranges = self._ranges(sources, capture_id)
-        record = self._build(sources, ranges, capture_id, settled=True)
+        record = self._record(self._prepare(sources, ranges, capture_id), capture_id, settled=True)
         self._write(
             settle_empty(
                 self.checkpoint,
@@ -142,21 +142,24 @@ class CaptureRun:
     def _capture_new(self, sources: tuple[Opened, ...]) -> Outcome:
         capture_id = self._new_id()
         ranges = self._ranges(sources, capture_id)
-        self._check_namespace(sources)
+        prepared = self._prepare(sources, ranges, capture_id)
         pending = PendingCapture(capture_id=capture_id, run=self.request.run, started_at_ms=self.now_ms, ranges=ranges)
         self._write(begin(self.checkpoint, consumer=self.request.consumer, pending=pending))
-        return Outcome(record=self._build(sources, ranges, capture_id), settled=False)
+        return Outcome(record=self._record(prepared, capture_id), settled=False)
 
     def _capture_again(self, known: _Known) -> Outcome:
         sources = self._open(known)
-        self._check_namespace(sources)
         ranges = tuple(known.ranges[source.table.table, source.table.branch] for source in sources)
-        return Outcome(record=self._build(sources, ranges, known.capture_id), settled=False)
+        prepared = self._prepare(sources, ranges, known.capture_id)
+        return Outcome(record=self._record(prepared, known.capture_id), settled=False)
 
     def _new_id(self) -> str:
         return new_capture_id(self.checkpoint, consumer=self.request.consumer, run=self.request.run)
 
     def _ranges(self, sources: tuple[Opened, ...], capture_id: str) -> tuple[SourceRange, ...]:
+        """A source that gained nothing gets a table without rows if downstream runs: a join names both its sides."""
+        gained = any(not source.plan.is_empty for source in sources)
+        needs_tables = gained or not self.request.skip_if_empty
         return tuple(
             SourceRange(
                 source=source.table.table,
@@ -164,7 +167,7 @@ class CaptureRun:
                 kind=source.plan.kind,
                 from_exclusive=source.committed,
                 to_inclusive=source.plan.to_inclusive,
-                icdc_table=None if source.plan.is_empty else self._icdc_table(source.table, capture_id),
+                icdc_table=self._icdc_table(source.table, capture_id) if needs_tables else None,
             )
             for source in sources
         )
@@ -173,47 +176,44 @@ class CaptureRun:
         label = table.table if table.branch == "main" else f"{table.table}@{table.branch}"
         return f"{self.request.icdc_namespace}.{icdc_table_name(label, capture_id)}"
 
-    def _check_namespace(self, sources: tuple[Opened, ...]) -> None:
-        from airflow_provider_ips.iceberg import check_icdc_namespace
-
-        if any(not source.plan.is_empty for source in sources):
-            check_icdc_namespace(self.catalog, self.request.icdc_namespace)
-
     def _write(self, changed: Checkpoint) -> None:
         """Write only over what was read: another writer in between is a conflict and not a victim."""
         read = self.checkpoint
         if changed is not read:
             self.store.write(changed, expected_revision=None if read is None else read.revision)
 
-    def _build(
-        self,
-        sources: tuple[Opened, ...],
-        ranges: tuple[SourceRange, ...],
-        capture_id: str,
-        *,
-        settled: bool = False,
-    ) -> CaptureRecord:
-        from airflow_provider_ips.iceberg import build_icdc
+    def _prepare(
+        self, sources: tuple[Opened, ...], ranges: tuple[SourceRange, ...], capture_id: str
+    ) -> list[PreparedIcdc]:
+        """Let everything that can be refused be refused before the checkpoint or a table is written."""
+        from airflow_provider_ips.iceberg import check_icdc_namespace, prepare_icdc
 
+        for namespace in {r.icdc_table.rpartition(".")[0] for r in ranges if r.icdc_table is not None}:
+            check_icdc_namespace(self.catalog, namespace)
         identity = {"capture-id": capture_id, "consumer": self.request.consumer, "run": str(self.request.run)}
-        records = tuple(
-            build_icdc(
+        prepared = [
+            prepare_icdc(
                 self.catalog,
                 source.history,
                 source.plan,
                 table=source.table,
                 settings=source.settings,
-                icdc_table=taken.icdc_table or self._icdc_table(source.table, capture_id),
+                icdc_table=taken.icdc_table,
                 identity=identity,
                 location=self.request.icdc_location,
             )
             for source, taken in zip(sources, ranges, strict=True)
-        )
+        ]
+        for source, ready in zip(sources, prepared, strict=True):
+            _refuse_unknown_ranges(source, ready)
+        return prepared
+
+    def _record(self, prepared: list[PreparedIcdc], capture_id: str, *, settled: bool = False) -> CaptureRecord:
         return CaptureRecord(
             capture_id=capture_id,
             consumer=self.request.consumer,
             mode=self.request.mode,
-            sources=records,
+            sources=tuple(ready.publish() for ready in prepared),
             requested={
                 **self.request.requested,
                 "replayed": isinstance(self.resolution, Replay),
@@ -237,3 +237,16 @@ def _plan_again(history: IcebergSource, taken: SourceRange, settings: CaptureSet
         initial = settings.start
         start = starting_position(history, snapshot_id=initial.snapshot_id, time_ms=initial.time_ms)
     return replan(history, kind=taken.kind, from_exclusive=start, to_inclusive=taken.to_inclusive, settings=settings)
+
+
+def _refuse_unknown_ranges(source: Opened, ready: PreparedIcdc) -> None:
+    """A range that was asked for becomes a filter in the job, and a filter that is unknown is no filter."""
+    unknown = next((bound for bound in ready.ranges if not bound.known), None)
+    if unknown is None or source.plan.is_empty:
+        return
+    raise InputError(
+        f"range column {unknown.column!r} of {source.table.table}: {unknown.reason}",
+        consequence="Its lowest and highest captured value are unknown, and a job that filters by a guess loses rows",
+        remedy=f"take {unknown.column!r} out of range_columns and read the ICDC table itself, or have the writers "
+        f"keep its bounds: write.metadata.metrics.column.{unknown.column}=full",
+    )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.positions import RunIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from airflow.sdk import Context
+    from airflow.sdk.types import RuntimeTaskInstanceProtocol
     from pyiceberg.catalog import Catalog
 
     from airflow_provider_ips.core.store import CheckpointStore
@@ -24,7 +24,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def run_identity(context: Mapping[str, Any], *, map_index: int | None = None) -> RunIdentity:
+def run_identity(context: Context, *, map_index: int | None = None) -> RunIdentity:
     """Say which run this is. ``run_after`` tells a run from a deleted one of the same name."""
     dag_run, ti = context["dag_run"], context["ti"]
     return RunIdentity(
@@ -35,7 +35,7 @@ def run_identity(context: Mapping[str, Any], *, map_index: int | None = None) ->
     )
 
 
-def is_active(ti: Any, run: RunIdentity, *, mine: RunIdentity) -> bool:
+def is_active(ti: RuntimeTaskInstanceProtocol, run: RunIdentity, *, mine: RunIdentity) -> bool:
     """Ask whether another run is still queued or running. A deleted one is not."""
     if (run.dag_id, run.run_id) == (mine.dag_id, mine.run_id):
         return run.run_after == mine.run_after

@@ -6,12 +6,15 @@ them would move the checkpoint past rows nobody processed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.errors import EvidenceError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+
+    from airflow.sdk import DAG
+    from airflow.sdk.types import Operator, RuntimeTaskInstanceProtocol
 
 SUCCESS = "success"
 SKIPPED = "skipped"
@@ -40,8 +43,8 @@ def demand_success(states: Mapping[str, str | None], *, run_id: str, commit: str
 
 
 def states_of(
-    ti: Any,
-    dag: Any,
+    ti: RuntimeTaskInstanceProtocol,
+    dag: DAG,
     task_ids: Iterable[str],
     *,
     run_id: str,
@@ -69,7 +72,7 @@ def states_of(
     return found
 
 
-def is_expanded(task: Any) -> bool:
+def is_expanded(task: Operator) -> bool:
     """Tell a task with several instances in one run."""
     return bool(task.is_mapped) or task.get_closest_mapped_task_group() is not None
 
@@ -82,7 +85,7 @@ def _instances(answer: Mapping[str, str | None], task_id: str, excused: Collecti
 
 
 def _ask(
-    ti: Any, dag: Any, task_ids: list[str], *, run_id: str, map_index: int | None = None
+    ti: RuntimeTaskInstanceProtocol, dag: DAG, task_ids: list[str], *, run_id: str, map_index: int | None = None
 ) -> Mapping[str, str | None]:
     answer = ti.get_task_states(dag_id=dag.dag_id, run_ids=[run_id], task_ids=task_ids, map_index=map_index)
     states: Mapping[str, str | None] = answer.get(run_id, {})

@@ -8,14 +8,20 @@ again.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeGuard
 
 from airflow.sdk import XComArg
+from airflow.sdk.definitions.mappedoperator import MappedOperator
 
 from airflow_provider_ips.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from airflow.sdk import DAG, BaseOperator
+    from airflow.sdk.types import Operator
+
+    from airflow_provider_ips.operators.commit import IpCommitOperator
 
 CAPTURE_MARK = "_ips_capture"
 """A class attribute of capture operators: commit recognises them, mapped or not, without importing them."""
@@ -27,16 +33,24 @@ _PULL_NAMED = re.compile(r"xcom_pull\s*\([^)]*?task_ids\s*=\s*(\[[^\]]*\]|\([^)]
 _QUOTED = re.compile(r"['\"]([^'\"]+)['\"]")
 
 
-def has_mark(task: Any, mark: str) -> bool:
-    """Tell a capture or commit, whether it is mapped or not."""
+def is_capture(task: object) -> TypeGuard[Operator]:
+    """Tell a capture, whether it is mapped or not."""
+    return _has_mark(task, CAPTURE_MARK)
+
+
+def is_commit(task: object) -> TypeGuard[Operator]:
+    """Tell a commit, whether it is mapped or not."""
+    return _has_mark(task, COMMIT_MARK)
+
+
+def _has_mark(task: object, mark: str) -> bool:
     return bool(getattr(getattr(task, "operator_class", type(task)), mark, False))
 
 
-def check_dag(dag: Any) -> None:
+def check_dag(dag: DAG) -> None:
     """Refuse every capture and commit of a DAG that could not be right."""
     committed: dict[str, str] = {}
-    for commit in [task for task in dag.tasks if has_mark(task, COMMIT_MARK)]:
-        _refuse_expanded(commit)
+    for commit in _commits(dag):
         capture = capture_of(commit, dag)
         if (other := committed.setdefault(capture.task_id, commit.task_id)) != commit.task_id:
             raise InputError(
@@ -48,12 +62,12 @@ def check_dag(dag: Any) -> None:
     _refuse_shared_consumers(dag)
 
 
-def capture_of(commit: Any, dag: Any) -> Any:
+def capture_of(commit: IpCommitOperator, dag: DAG) -> Operator:
     """Find the capture task of a commit."""
     task_id = commit.capture_task_id
     task = dag.task_dict.get(task_id)
     if task is None:
-        captures = sorted(t.task_id for t in dag.tasks if has_mark(t, CAPTURE_MARK))
+        captures = sorted(t.task_id for t in dag.tasks if is_capture(t))
         raise InputError(
             f"commit {commit.task_id!r} names the capture task {task_id!r}, which does not exist in DAG {dag.dag_id!r}",
             consequence="There is nothing it could commit, and the checkpoint would never move",
@@ -61,7 +75,7 @@ def capture_of(commit: Any, dag: Any) -> Any:
             if captures
             else "add an IpCaptureOperator and pass it as capture=",
         )
-    if not has_mark(task, CAPTURE_MARK):
+    if not is_capture(task):
         raise InputError(
             f"commit {commit.task_id!r} names {task_id!r} as its capture, which is no IpCaptureOperator",
             consequence="It captures nothing that could be committed",
@@ -70,22 +84,22 @@ def capture_of(commit: Any, dag: Any) -> Any:
     return task
 
 
-def tasks_between(capture: Any, commit: Any) -> list[str]:
+def tasks_between(capture: Operator, commit: IpCommitOperator) -> list[str]:
     """List the ids of the tasks that lie on a way from capture to commit."""
     ids = capture.get_flat_relative_ids(upstream=False) & commit.get_flat_relative_ids(upstream=True)
     return sorted(ids - {capture.task_id, commit.task_id})
 
 
-def uses_of(capture: Any, dag: Any) -> list[str]:
+def uses_of(capture: Operator, dag: DAG) -> list[str]:
     """List the ids of the tasks that pull an XCom of the capture, as far as the DAG file tells."""
     return sorted(
         task.task_id
         for task in dag.tasks
-        if task is not capture and not has_mark(task, COMMIT_MARK) and capture.task_id in set(_pulled_from(task))
+        if task is not capture and not is_commit(task) and capture.task_id in set(_pulled_from(task))
     )
 
 
-def _check_pair(dag: Any, capture: Any, commit: Any) -> None:
+def _check_pair(dag: DAG, capture: Operator, commit: IpCommitOperator) -> None:
     upstream = commit.get_flat_relative_ids(upstream=True)
     if capture.task_id not in upstream:
         raise InputError(
@@ -114,17 +128,21 @@ def _check_pair(dag: Any, capture: Any, commit: Any) -> None:
             )
 
 
-def _refuse_expanded(commit: Any) -> None:
-    if commit.is_mapped:
-        raise InputError(
-            f"commit {commit.task_id!r} is expanded",
-            consequence="Its instances could not be told which capture each of them commits",
-            remedy="use one plain commit, which commits every instance of a mapped capture, or put capture, work and "
-            "commit into a mapped task group",
-        )
+def _commits(dag: DAG) -> Iterator[IpCommitOperator]:
+    for task in dag.tasks:
+        if not is_commit(task):
+            continue
+        if isinstance(task, MappedOperator):
+            raise InputError(
+                f"commit {task.task_id!r} is expanded",
+                consequence="Its instances could not be told which capture each of them commits",
+                remedy="use one plain commit, which commits every instance of a mapped capture, or put capture, work "
+                "and commit into a mapped task group",
+            )
+        yield task  # type: ignore[misc]  # the mark says what it is
 
 
-def _refuse_teardown(task: Any, what: str) -> None:
+def _refuse_teardown(task: Operator, what: str) -> None:
     if task.is_teardown:
         raise InputError(
             what,
@@ -133,12 +151,12 @@ def _refuse_teardown(task: Any, what: str) -> None:
         )
 
 
-def _refuse_shared_consumers(dag: Any) -> None:
+def _refuse_shared_consumers(dag: DAG) -> None:
     """Two captures of one run under one consumer would take each other's pending capture for their own retry."""
     owners: dict[str, str] = {}
     for task in dag.tasks:
-        consumer = getattr(task, "partial_kwargs", {}).get("consumer") or getattr(task, "consumer", None)
-        if not has_mark(task, CAPTURE_MARK) or not isinstance(consumer, str) or "{{" in consumer:
+        consumer = argument(task, "consumer") if is_capture(task) else None
+        if not isinstance(consumer, str) or "{{" in consumer:
             continue
         if (owner := owners.setdefault(consumer, task.task_id)) != task.task_id:
             raise InputError(
@@ -148,15 +166,15 @@ def _refuse_shared_consumers(dag: Any) -> None:
             )
 
 
-def _pulled_from(task: Any) -> Iterator[str]:
+def _pulled_from(task: Operator) -> Iterator[str]:
     for value in _template_values(task):
         for operator, _ in XComArg.iter_xcom_references(value):
             yield operator.task_id
         yield from _pulled_by_template(value)
 
 
-def _template_values(task: Any) -> Iterator[Any]:
-    if hasattr(task, "partial_kwargs"):
+def _template_values(task: Operator) -> Iterator[object]:
+    if isinstance(task, MappedOperator):
         yield from (v for k, v in task.partial_kwargs.items() if k in task.template_fields)
         yield from (task.partial_kwargs.get("op_args"), task.partial_kwargs.get("op_kwargs"))
         yield getattr(task.expand_input, "value", None)
@@ -164,7 +182,7 @@ def _template_values(task: Any) -> Iterator[Any]:
     yield from (getattr(task, name, None) for name in task.template_fields)
 
 
-def _pulled_by_template(value: Any) -> Iterator[str]:
+def _pulled_by_template(value: object) -> Iterator[str]:
     if isinstance(value, str):
         for pattern in (_PULL, _PULL_NAMED):
             for found in pattern.findall(value):
@@ -177,9 +195,14 @@ def _pulled_by_template(value: Any) -> Iterator[str]:
             yield from _pulled_by_template(item)
 
 
-def sibling_id(task_id: str, task: Any) -> str:
+def sibling_id(task_id: str, task: BaseOperator) -> str:
     """Read an id as people write it inside a task group: without the group's own prefix."""
     if task_id in task.dag.task_dict or task.task_group is None:
         return task_id
-    prefixed = task.task_group.child_id(task_id)
+    prefixed = str(task.task_group.child_id(task_id))  # type: ignore[no-untyped-call]
     return prefixed if prefixed in task.dag.task_dict else task_id
+
+
+def argument(task: Operator, name: str) -> object:
+    """Read an operator's argument, mapped or not."""
+    return task.partial_kwargs.get(name) if isinstance(task, MappedOperator) else getattr(task, name, None)

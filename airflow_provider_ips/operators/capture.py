@@ -35,12 +35,12 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
     """
     Capture what Iceberg tables gained since the last commit, as tables that an unchanged job can read instead.
 
-    Finds in the metadata which data files were added since the consumer's checkpoint, and makes one zero-copy table (the
-    ICDC table) per source that references just these. ``capture.output["db.playback"]`` is its name. The checkpoint
-    moves when :class:`~airflow_provider_ips.operators.commit.IpCommitOperator` succeeds.
+    Finds in the metadata which data files were added since the consumer's checkpoint, and makes one zero-copy table
+    (the ICDC table) per source that references just these. ``capture.output["db.playback"]`` is its name. The
+    checkpoint moves when :class:`~airflow_provider_ips.operators.commit.IpCommitOperator` succeeds.
 
     Pushes XComs under these keys: the source's name (the ICDC table), ``<source>.lower.<column>`` and
-    ``<source>.upper.<column>`` (bounds of ``range_columns`` and partitions), ``capture_id`` and ``capture`` (the record).
+    ``<source>.upper.<column>`` (bounds of ``range_columns`` and partitions), ``capture_id``, ``capture`` (the record).
 
     .. seealso::
         :class:`airflow_provider_ips.core.settings.SourceTable` for settings of one table among several.
@@ -55,8 +55,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         ``"skip_retention"``, to pass over deletes of whole files of old partitions; ``"skip"``, to capture the log of
         appends whatever else happens. (templated)
     :param on_superset: For change captures only.
-    :param initial: Where a first run starts: ``"full"``, ``"latest"``, a snapshot id as a string, or an ISO timestamp with
-        its zone. (templated)
+    :param initial: Where a first run starts: ``"full"``, ``"latest"``, a snapshot id as a string, or an ISO timestamp
+        with its zone. (templated)
     :param on_gap: What to do when the checkpoint is no longer in the table's lineage: ``"fail"``, ``"resync"`` or
         ``"full"``. (templated)
     :param max_snapshots: End the range early, after so many captured snapshots.
@@ -94,7 +94,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
     def __init__(
         self,
         *,
-        source_tables: Any,
+        source_tables: object,
         iceberg_conn_id: str = "iceberg_default",
         consumer: str | None = None,
         capture_mode: str = "ICDC",
@@ -168,7 +168,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             now_ms=_context.now_ms(),
         ).execute()
         self._tell(outcome)
-        self._push(context, outcome)
+        self._push(context, request, outcome)
         if outcome.record.is_empty and self.skip_if_empty:
             self._skip_downstream(context)
 
@@ -200,7 +200,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             mode=self.capture_mode,
             icdc_namespace=self.icdc_namespace or _context.configured_namespace(),
             icdc_location=self.icdc_location,
-            settle_when_empty=self.skip_if_empty,
+            skip_if_empty=self.skip_if_empty,
             history_length=_context.configured_history_length(),
             requested={
                 "run": run.to_json(),
@@ -226,18 +226,19 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             return
         if self.on_active_run == "wait":
             self.log.info("Run %s captured for %s and is still active: waiting for it.", pending.run, request.consumer)
-            raise AirflowRescheduleException(datetime.now(tz=UTC) + WAIT)
+            raise AirflowRescheduleException(datetime.now(tz=UTC) + WAIT)  # type: ignore[no-untyped-call]
         raise CheckpointConflictError(
             f"run {pending.run} has captured for consumer {request.consumer!r}, has not committed, and is still active",
             consequence="Both runs would process the same rows",
-            remedy="let it end, or mark it failed; set on_active_run='wait' to wait for it, or max_active_runs=1 on the "
-            "DAG to never have two",
+            remedy="let it end, or mark it failed; set on_active_run='wait' to wait for it, or max_active_runs=1 on "
+            "the DAG to never have two",
         )
 
-    def _push(self, context: Context, outcome: Outcome) -> None:
+    def _push(self, context: Context, request: Request, outcome: Outcome) -> None:
         from airflow_provider_ips.operators._xcoms import xcoms_of
 
-        for key, value in xcoms_of(outcome.record, engine_catalog=self.engine_catalog):
+        columns = {source.xcom_key: settings.range_columns for source, settings in request.sources}
+        for key, value in xcoms_of(outcome.record, columns, engine_catalog=self.engine_catalog):
             context["ti"].xcom_push(key=key, value=value)
 
     def _tell(self, outcome: Outcome) -> None:
@@ -264,8 +265,12 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         relatives = task.get_flat_relatives if self.ignore_downstream_trigger_rules else task.get_direct_relatives
         tasks = [relative for relative in relatives(upstream=False) if not relative.is_teardown]
         self.log.info("Skipping downstream tasks.")
-        if ti.map_index >= 0 and not isinstance(context["dag"].task_dict[self.task_id], MappedOperator):
-            # In a mapped task group Airflow looks for the skip marks of a task that is not mapped itself, and finds none.
+        if (
+            ti.map_index is not None
+            and ti.map_index >= 0
+            and not isinstance(context["dag"].task_dict[self.task_id], MappedOperator)
+        ):
+            # Airflow looks for skip marks by map index only where the task itself is mapped, not where its group is.
             raise AirflowSkipException("Nothing to process.")
         self.skip(ti=ti, tasks=tasks)
 
@@ -305,7 +310,7 @@ def _check_namespace(namespace: str) -> None:
         ) from error
 
 
-def _entries(value: Any) -> Any:
+def _entries(value: object) -> object:
     """Read dicts as arguments of SourceTable: what comes out of an XCom or a template is made of these."""
     if isinstance(value, Mapping):
         if not isinstance(value.get("table"), str):
@@ -323,13 +328,13 @@ def _entries(value: Any) -> Any:
 def _refuse_changes(source: SourceTable, settings: CaptureSettings) -> None:
     if settings.captures_changes:
         raise InputError(
-            f"data_operations={list(settings.data_operations)} for {source.table!r}: this release captures appends only",
+            f"data_operations={list(settings.data_operations)} for {source.table!r}: only appends are captured",
             consequence="A capture of changes that is not exact would bring stale rows back",
             remedy='set data_operations=("append",), and on_other_operation for what else happens to the table',
         )
 
 
-def _is_template(value: Any) -> bool:
+def _is_template(value: object) -> bool:
     """Tell a value that is not known before the task runs."""
     if isinstance(value, str):
         return "{{" in value or "{%" in value

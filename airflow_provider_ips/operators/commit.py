@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,9 +11,10 @@ from airflow_provider_ips.core.errors import EvidenceError, InputError, IpsError
 from airflow_provider_ips.operators import _context, _evidence, _wiring
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from airflow.sdk import Context
+    from airflow.sdk.types import Operator
 
     from airflow_provider_ips.core.positions import RunIdentity
     from airflow_provider_ips.core.store import CheckpointStore
@@ -67,10 +67,11 @@ class IpCommitOperator(BaseOperator):
     Asks for evidence first: every task between capture and commit must have succeeded in this run, whatever the trigger
     rules say. Pushes the XCom ``commit``, a small record of what it did.
 
-    :param capture: The :class:`~airflow_provider_ips.operators.capture.IpCaptureOperator`, or its task id. Also sets the
-        dependency.
-    :param icdc_retention: What becomes of the ICDC tables: ``"next_commit"`` keeps them until the consumer commits again,
-        so that the job alone can be cleared and run again; ``"drop"`` drops them now; ``"keep"`` leaves them for good.
+    :param capture: The :class:`~airflow_provider_ips.operators.capture.IpCaptureOperator`, or its task id. Also sets
+        the dependency.
+    :param icdc_retention: What becomes of the ICDC tables: ``"next_commit"`` keeps them until the consumer commits
+        again, so that the job alone can be cleared and run again; ``"drop"`` drops them now; ``"keep"`` leaves them for
+        good.
     :param require: The tasks, or their ids, whose success is demanded, in place of all between capture and commit.
     """
 
@@ -81,9 +82,9 @@ class IpCommitOperator(BaseOperator):
     def __init__(
         self,
         *,
-        capture: Any,
+        capture: object,
         icdc_retention: str = "next_commit",
-        require: Iterable[Any] | None = None,
+        require: Iterable[object] | str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -116,7 +117,7 @@ class IpCommitOperator(BaseOperator):
 
     def _depend(self) -> None:
         """Lie behind the capture. One named by its id may be defined later in the file."""
-        if not self.has_dag():
+        if self._dag is None:
             return
         self.capture_task_id = _wiring.sibling_id(self.capture_task_id, self)
         task = self.dag.task_dict.get(self.capture_task_id)
@@ -140,7 +141,7 @@ class IpCommitOperator(BaseOperator):
             )
         return found
 
-    def _is_grouped(self, capture: Any) -> bool:
+    def _is_grouped(self, capture: Operator) -> bool:
         group = self.get_closest_mapped_task_group()
         return group is not None and group is capture.get_closest_mapped_task_group()
 
@@ -199,8 +200,7 @@ class IpCommitOperator(BaseOperator):
 
     def _store(self, context: Context) -> CheckpointStore:
         capture = context["dag"].task_dict[self.capture_task_id]
-        given = capture.partial_kwargs.get("checkpoint_store") if capture.is_mapped else capture.checkpoint_store
-        return _context.open_store(given)
+        return _context.open_store(_wiring.argument(capture, "checkpoint_store"))  # type: ignore[arg-type]
 
     def _drop(self, captured: Captured, result: CommitResult) -> list[str]:
         """Drop what is no longer kept. The checkpoint has moved, so a table that stays behind is no failure."""
@@ -226,13 +226,13 @@ class IpCommitOperator(BaseOperator):
         return dropped
 
 
-def _task_id(value: Any, *, what: str) -> str:
+def _task_id(value: object, *, what: str) -> str:
     if isinstance(value, XComArg):
         value = next(operator for operator, _ in value.iter_references())
     if isinstance(value, str) and value:
         return value
     task_id = getattr(value, "task_id", None)
-    if isinstance(task_id, str) and (what != "capture" or _wiring.has_mark(value, _wiring.CAPTURE_MARK)):
+    if isinstance(task_id, str) and (what != "capture" or _wiring.is_capture(value)):
         return task_id
     raise InputError(
         f"{what}={value!r} is no {'IpCaptureOperator' if what == 'capture' else 'task'}",
@@ -241,7 +241,7 @@ def _task_id(value: Any, *, what: str) -> str:
     )
 
 
-def _required(value: Iterable[Any] | None) -> tuple[str, ...]:
+def _required(value: Iterable[object] | str | None) -> tuple[str, ...]:
     if value is None:
         return ()
     entries = [value] if isinstance(value, str) or hasattr(value, "task_id") else list(value)

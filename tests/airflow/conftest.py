@@ -76,8 +76,8 @@ def sync(dag):
     """Make a DAG that lives in a test known to Airflow, as its DAG processor would."""
     from airflow.models.dagbundle import DagBundleModel
     from airflow.models.serialized_dag import SerializedDagModel
-    from airflow.serialization.serialized_objects import LazyDeserializedDAG
     from airflow.serialization.definitions.dag import SerializedDAG
+    from airflow.serialization.serialized_objects import LazyDeserializedDAG
     from airflow.utils.session import create_session
 
     with create_session() as session:

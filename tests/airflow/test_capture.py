@@ -1,7 +1,7 @@
 """What a capture hands to the tasks behind it, run by run, on a real table and a real Airflow."""
 
-from tests.airflow.tables import append, create
 from tests.airflow.pipelines import incremental
+from tests.airflow.tables import append, create
 
 
 def test_first_run_captures_the_whole_table(lake, run_dag):
