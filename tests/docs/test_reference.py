@@ -2,14 +2,16 @@
 
 import ast
 import inspect
+import json
 import re
 
 import pytest
 
 from airflow_provider_ips.core import errors
+from airflow_provider_ips.core.checkpoint import Checkpoint
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import CaptureRecord, Kind, SourceRecord, Volume
-from tests.docs.pages import ROOT, table, tables
+from tests.docs.pages import ROOT, blocks, table, tables
 
 pytestmark = pytest.mark.xdist_group("docs")
 
@@ -98,6 +100,13 @@ def test_the_errors_page_has_every_error():
     classes = {n for n, thing in inspect.getmembers(errors, inspect.isclass) if issubclass(thing, errors.IpsError)}
     documented = {code(row[0]) for t in tables(ROOT / "docs/reference/errors.md") for row in t.rows}
     assert documented == classes
+
+
+def test_the_checkpoint_shown_is_one_that_the_code_reads():
+    """To the last field, so that readers know what they see in the UI."""
+    [shown] = [b.text for b in blocks(ROOT / "docs/explanation/checkpoints.md") if b.language == "json"]
+    parsed = Checkpoint.parse(shown, consumer="playback_daily.capture")
+    assert json.loads(parsed.to_text()) == json.loads(shown)
 
 
 def test_the_record_table_is_the_record():
