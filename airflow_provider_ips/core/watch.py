@@ -1,0 +1,156 @@
+"""What is asked of a sensor or trigger: which sources, beyond what, and how much."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.readiness import Require
+from airflow_provider_ips.core.settings import CaptureSettings, InitialPosition, SourceTable
+from airflow_provider_ips.core.thresholds import Thresholds
+
+MISSING = ("wait", "fail")
+
+_SINCE_FORMS = "a snapshot id or an ISO timestamp with its zone"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SourceKey:
+    """A table and branch, as positions are kept."""
+
+    table: str
+    branch: str
+
+    @classmethod
+    def of(cls, source: SourceTable) -> Self:
+        """The key of one watched source."""
+        return cls(source.table, source.branch)
+
+    def __str__(self) -> str:
+        """As logs name it."""
+        return self.table if self.branch == "main" else f"{self.table} ({self.branch})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What to wait for, parsed once, at DAG parse."""
+
+    sources: tuple[SourceTable, ...]
+    settings: CaptureSettings
+    thresholds: Thresholds
+    require: Require
+    missing: str
+    consumer: str | None
+
+    @classmethod
+    def parse(
+        cls, *, table: object, consumer: object = None, since: object = None, initial: str | None = None, **rest: Any
+    ) -> Self:
+        """Read the parameters that a sensor and a trigger share."""
+        if consumer is not None and (not isinstance(consumer, str) or not consumer.strip()):
+            raise InputError(
+                f"consumer={consumer!r} is no name",
+                consequence="Its checkpoint cannot be found",
+                remedy="name the consumer of a capture, by default '<dag_id>.<task_id>'",
+            )
+        if consumer is not None and since is not None:
+            raise InputError(
+                f"consumer={consumer!r} and since={since!r} are both given",
+                consequence="They name two places to look from",
+                remedy="keep consumer= to wait for what a capture has not committed, or since= for a place of your own",
+            )
+        return cls(
+            sources=parse_watched(table, branch=rest.pop("branch", "main")),
+            consumer=consumer,
+            require=Require.parse(rest.pop("require", "any")),
+            missing=_missing(rest.pop("missing", "wait")),
+            settings=CaptureSettings(
+                initial=parse_since(since) or initial or "full",
+                data_operations=rest.pop("data_operations", ("append",)),
+                on_other_operation=rest.pop("on_other_operation", "fail"),
+                on_gap=rest.pop("on_gap", "fail"),
+            ),
+            thresholds=Thresholds.parse(**rest),
+        )
+
+
+def parse_watched(table: object, *, branch: object = "main") -> tuple[SourceTable, ...]:
+    """Read a table or a list of tables, each a string, a SourceTable, or what :func:`watched_to_text` wrote."""
+    entries = table if isinstance(table, list | tuple) else (table,)
+    sources = tuple(_source(entry, branch) for entry in entries)
+    keys = [SourceKey.of(source) for source in sources]
+    twice = sorted({str(key) for key in keys if keys.count(key) > 1})
+    if twice or not sources:
+        raise InputError(
+            f"table {twice[0]!r} is there twice" if twice else f"table={table!r} names no table",
+            consequence="There is nothing to tell the two apart by" if twice else "There is nothing to wait for",
+            remedy="name each table once",
+        )
+    for source in sources:
+        source.settings(CaptureSettings())  # an override that cannot be right is refused here, not while waiting
+    return sources
+
+
+def _source(entry: object, branch: object) -> SourceTable:
+    if isinstance(entry, SourceTable):
+        return entry
+    if isinstance(entry, str) and entry.startswith("{"):
+        return SourceTable(**json.loads(entry))
+    if isinstance(entry, Mapping) and isinstance(entry.get("table"), str):
+        return SourceTable(**entry)
+    return SourceTable(entry, branch=branch)  # type: ignore[arg-type]  # refuses what is no string
+
+
+def watched_to_text(source: SourceTable) -> str:
+    """Write a source as one string: Airflow tells triggers apart by their arguments, and takes nested ones apart."""
+    overrides = {name: list(v) if isinstance(v, tuple) else v for name, v in source.overrides}
+    return json.dumps({"table": source.table, "branch": source.branch, **overrides}, sort_keys=True)
+
+
+def parse_since(since: object) -> str | None:
+    """Read a snapshot id (string or number), a datetime, or an ISO timestamp."""
+    if since is None:
+        return None
+    text = since.isoformat() if isinstance(since, datetime) else since
+    if isinstance(since, int) and not isinstance(since, bool):
+        text = str(since)
+    try:
+        kind = InitialPosition.parse(text).kind
+    except InputError as error:
+        raise InputError(
+            error.problem.replace("initial=", "since=").replace("none of the four forms", f"not {_SINCE_FORMS}"),
+            consequence="It would not be clear from where to look",
+            remedy=f"use {_SINCE_FORMS}, such as '2026-10-01T00:00:00+00:00'",
+        ) from error
+    if kind not in ("snapshot", "time") or not isinstance(text, str):
+        raise InputError(
+            f"since={since!r} is not {_SINCE_FORMS}",
+            consequence="Seen from 'latest' nothing is ever new, and 'full' waits for nothing but the first row",
+            remedy=f"use {_SINCE_FORMS}, such as '2026-10-01T00:00:00+00:00'",
+        )
+    return text
+
+
+def parse_interval(name: str, seconds: object) -> float:
+    """Refuse an interval that would ask the catalog without pause."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
+        raise InputError(
+            f"{name}={seconds!r} is no length of time above zero",
+            consequence="The catalog would be asked without a pause",
+            remedy=f"set {name} to seconds, for example 60",
+        )
+    return float(seconds)
+
+
+def _missing(value: object) -> str:
+    if value not in MISSING:
+        raise InputError(
+            f"missing={value!r} is unknown",
+            consequence="It would not be clear what to do about a table that does not exist yet",
+            remedy="use 'wait' or 'fail'",
+        )
+    return str(value)
