@@ -58,6 +58,10 @@ class InMemoryHistory:
         """Remove whole data files."""
         return self._commit(operation, removed=files)
 
+    def rewrite_rows(self, *, added: int = 1, removed: int = 1, operation: str = "overwrite") -> Position:
+        """Replace files by others with changed rows, as copy-on-write does."""
+        return self._commit(operation, added=added, removed=removed)
+
     def delete_rows(self, *, delete_files: int = 1) -> Position:
         """Add delete files, as merge-on-read does."""
         return self._commit("overwrite", added_deletes=delete_files)
@@ -123,9 +127,11 @@ class InMemoryHistory:
         )
 
     def _own(self, snapshot_id: int, added: int, removed: int, existing: int) -> tuple[ManifestFacts, ...]:
-        if not added and not removed and not existing:
-            return ()
-        return (self._manifest(snapshot_id, DATA, added, existing, removed),)
+        """Additions and removals come in manifests of their own, unless manifests are merged."""
+        if existing:
+            return (self._manifest(snapshot_id, DATA, added, existing, removed),)
+        counts = ((added, 0), (0, removed))
+        return tuple(self._manifest(snapshot_id, DATA, a, 0, r) for a, r in counts if a or r)
 
     def _deletes(self, snapshot_id: int, added: int) -> tuple[ManifestFacts, ...]:
         return (self._manifest(snapshot_id, DELETES, added, 0, 0),) if added else ()

@@ -98,6 +98,18 @@ def test_a_removal_is_refused_whatever_it_calls_itself(history: CountedHistory, 
     assert "airflow ips seed --snapshot 2" in refusal.value.remedy
 
 
+@pytest.mark.parametrize("operation", ["overwrite", "append"])
+def test_a_rewrite_is_refused_even_when_its_removals_are_no_longer_listed(
+    history: CountedHistory, operation: str
+) -> None:
+    """The next commit drops manifests that hold only removals, so what is left looks like an append."""
+    committed = history.append(files=5)
+    history.rewrite_rows(added=2, removed=2, operation=operation)
+    history.append()
+    with pytest.raises(RefusedOperationError, match="adds 2 data files, removes 2 data files"):
+        plan_capture(history, committed=committed, settings=SETTINGS)
+
+
 def test_delete_files_are_a_change(history: CountedHistory) -> None:
     """Merge-on-read removes rows without removing a file."""
     committed = history.append(files=5)
@@ -281,6 +293,13 @@ class TestGaps:
         plan = plan_capture(history, committed=self.gap(history), settings=CaptureSettings(on_gap="resync"))
         assert plan.kind is Kind.RESYNC
         assert [s.manifest.added_snapshot_id for s in plan.selections] == [3]
+
+    def test_resync_takes_merged_manifests_apart(self, history: CountedHistory) -> None:
+        """Their older entries were processed before."""
+        lost = self.gap(history)
+        history.merge_append(files=1)
+        plan = plan_capture(history, committed=lost, settings=CaptureSettings(on_gap="resync"))
+        assert [(s.take, s.newer_than) for s in plan.selections] == [(Take.NEWER, lost.sequence_number)]
 
     def test_resync_is_refused_where_numbers_prove_nothing(self) -> None:
         """Format v1 numbers everything 0."""
