@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 KEY_PREFIX: Final = "ips_"
+_CIPHERTEXT: Final = "gAAAAA"
+"""How Fernet's output begins: without any encryption key, Airflow hands out what is encrypted as it is."""
 _KEY: Final = re.compile(r"ips_(?:[a-z0-9_]+_)?[0-9a-f]{20}")
 
 
@@ -66,9 +68,10 @@ class VariableStore:
                     yield key, consumer
 
     def _read_text(self, key: str, consumer: str) -> str | None:
-        """Prove absence: during an outage, and with a wrong encryption key, Airflow says "not found" too."""
+        """Prove absence: during an outage Airflow says "not found" too, and under another encryption key as well."""
         text = self.access.get(key)
-        if text is None and key in self.access.keys(prefix=key):
+        exists = text is not None or key in self.access.keys(prefix=key)
+        if exists and (text is None or text.startswith(_CIPHERTEXT)):
             raise StoreUnavailableError(
                 f"Variable {key!r}, the checkpoint of consumer {consumer!r}, exists but cannot be read",
                 consequence="Where the consumer stands is unknown; taking it for new would process everything again",

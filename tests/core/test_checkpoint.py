@@ -171,9 +171,10 @@ def test_a_source_has_one_position():
     """Two entries for one source and branch would be two answers to one question."""
     entry = json.loads(checkpoint().to_text())["positions"][0]
     assert "twice" in refused(edited(positions=[entry, entry]))
-    assert checkpoint(
+    apart = checkpoint(
         positions=(*checkpoint().positions, SourcePosition(source="db.access_token", branch="b", position=at(1)))
     )
+    assert len(apart.positions) == 2
 
 
 def test_another_consumers_document_is_refused():

@@ -49,7 +49,7 @@ class Pipeline:
     document: Checkpoint | None = None
     dropped: list[str] = field(default_factory=list)
 
-    def ranges(self, capture_id: str, *, kind: Kind = Kind.RANGE, **heads: int | Position) -> tuple[SourceRange, ...]:
+    def ranges(self, capture_id: str, kind: Kind = Kind.RANGE, /, **heads: int | Position) -> tuple[SourceRange, ...]:
         return tuple(
             SourceRange(
                 source=f"db.{name}",
@@ -74,7 +74,7 @@ class Pipeline:
 
     def settle(self, who: RunIdentity, **heads: int) -> None:
         self.document = settle_empty(
-            self.document, consumer="daily.capture", run=who, ranges=self.ranges("", kind=Kind.EMPTY, **heads), now_ms=2
+            self.document, consumer="daily.capture", run=who, ranges=self.ranges("", Kind.EMPTY, **heads), now_ms=2
         )
 
     def commit(self, pending: PendingCapture, **options) -> CommitResult:
@@ -306,11 +306,12 @@ def test_positions_are_told_apart_by_table_and_snapshot():
             pending=PendingCapture(capture_id="x", run=run(2), started_at_ms=1, ranges=(elsewhere,)),
         )
     described_otherwise = replace(daily.ranges("x", events=20)[0], from_exclusive=replace(at(10), sequence_number=99))
-    assert begin(
+    begun = begin(
         daily.document,
         consumer="daily.capture",
         pending=PendingCapture(capture_id="x", run=run(2), started_at_ms=1, ranges=(described_otherwise,)),
     )
+    assert begun.revision == 3
 
 
 def test_all_sources_commit_together():
@@ -401,7 +402,7 @@ def test_a_full_capture_in_place_of_a_gap_commits():
         capture_id="x",
         run=run(2),
         started_at_ms=1,
-        ranges=daily.ranges("x", kind=Kind.FULL, events=recreated),
+        ranges=daily.ranges("x", Kind.FULL, events=recreated),
     )
     daily.document = begin(daily.document, consumer="daily.capture", pending=pending)
     assert daily.commit(pending).outcome is CommitOutcome.ADVANCED
