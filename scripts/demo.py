@@ -149,8 +149,8 @@ def _print_table(readings: list[tuple[date, Reading, Reading]]) -> None:
     shares = [incremental.size_bytes / plain.size_bytes for _, plain, incremental in later]
     print(
         "\nThe first run processes everything there is, in both DAGs. Rows and bytes are those of the data files that"
-        "\nthe query selects: for the plain DAG those that Iceberg plans for its window, for the incremental one those that"
-        "\nwere captured. Seconds are the durations of all tasks of the DAG, capture and commit included; each"
+        "\nthe query selects: for the plain DAG those that Iceberg plans for its window, for the incremental one those"
+        "\nthat were captured. Seconds are the durations of all tasks of the DAG, capture and commit included; each"
         "\nspark-submit spends several of them on starting."
     )
     if shares:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -66,7 +67,7 @@ class Lake:
         folder.mkdir(parents=True, exist_ok=True)
         return cls(
             folder=folder,
-            sqlalchemy_uri=f"postgresql+psycopg2://{user}:{password}@{address}",
+            sqlalchemy_uri=f"postgresql+psycopg2://{quote(user)}:{quote(password, safe='')}@{address}",
             jdbc_uri=f"jdbc:postgresql://{address}",
             jdbc_properties=(("user", user), ("password", password)),
         )

@@ -67,7 +67,8 @@ def run(dag_id: str, logical_date: datetime, *, dags: Path = EXAMPLES) -> Finish
     bag = DagBag(dag_folder=dags, bundle_name="dags-folder")
     if dag_id not in bag.dags:
         raise LookupError(f"no DAG {dag_id!r} in {dags}; there are {sorted(bag.dags)}, and errors: {bag.import_errors}")
-    finished = bag.dags[dag_id].test(logical_date=logical_date)
+    # What makes a run this run: with both given, the same day again is the same run, cleared.
+    finished = bag.dags[dag_id].test(logical_date=logical_date, run_after=logical_date)
     tasks = finished.get_task_instances()
     return Finished(
         dag_id=dag_id,
