@@ -42,7 +42,6 @@ class DemoFailedError(Exception):
 class Reading:
     """What one run of one DAG had to read of the source, and how long it took."""
 
-    files: int
     rows: int
     size_bytes: int
     seconds: float
@@ -52,16 +51,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=int, default=4, help="days processed after the first run")
     parser.add_argument("--rows", type=int, default=150_000, help="events per day")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where the state is")
     arguments = parser.parse_args()
     started = time.monotonic()
+    folder = arguments.folder.resolve()
     try:
-        _start_anew()
-        lake = Lake.on_sqlite(FOLDER / "lake")
-        with _output_into(FOLDER / "setup.log"):
-            local_airflow.enter({**local_airflow.environment(FOLDER / "airflow"), **lake.environment()})
-        readings = _process(lake.catalog(), days=arguments.days, rows=arguments.rows)
+        _start_anew(folder)
+        lake = Lake.on_sqlite(folder / "lake")
+        with _output_into(folder / "setup.log"):
+            local_airflow.enter({**local_airflow.environment(folder / "airflow"), **lake.environment()})
+        show = Demo(folder=folder, source=create_events_table(lake.catalog(), SOURCE), rows=arguments.rows)
+        readings = show.process(days=arguments.days)
         _print_table(readings)
-        _require_identical_targets(lake.catalog())
+        require_identical_targets(lake.catalog())
     except DemoFailedError as error:
         print(f"\ndemo: {error}", file=sys.stderr)
         return 1
@@ -69,71 +71,75 @@ def main() -> int:
     return 0
 
 
-def _start_anew() -> None:
+def _start_anew(folder: Path) -> None:
     """Remove what an earlier run left, unless Airflow is being looked at."""
     from scripts.ui import running_pid
 
-    if pid := running_pid(FOLDER):
+    if pid := running_pid(folder):
         raise DemoFailedError(f"make ui shows the tables that would be removed; stop it first (process {pid})")
-    if FOLDER.exists():
-        shutil.rmtree(FOLDER)
-    FOLDER.mkdir()
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
 
 
-def _process(catalog: Catalog, *, days: int, rows: int) -> list[tuple[date, Reading, Reading]]:
-    """Let data arrive and both DAGs run, a day at a time."""
-    source = create_events_table(catalog, SOURCE)
-    # Up to today, so that a DAG triggered from the UI afterwards finds the data inside its window.
-    first = datetime.now(UTC).date() - timedelta(days=days)
-    print(
-        f"{WINDOW_DAYS} days of playback: {rows:,} events a day, a tenth of them up to {DAYS_ROWS_ARE_LATE} days late"
-    )
-    for days_before in range(DAYS_ROWS_ARE_LATE, 0, -1):
-        source.append(day_of_events(first - timedelta(days=days_before), rows=rows))
-    readings = []
-    for day in (first + timedelta(days=n) for n in range(days + 1)):
-        source.append(day_of_events(day, rows=rows))
-        plain = _run_plain(source, day)
-        incremental = _run_incremental(day)
-        _say(f"{day}  plain {_short(plain)}   incremental {_short(incremental)}{_first(day == first)}")
-        readings.append((day, plain, incremental))
-    return readings
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demo:
+    """Days that arrive in one table, and the two DAGs that process each."""
 
+    folder: Path
+    source: Table
+    rows: int
 
-def _run_plain(source: Table, day: date) -> Reading:
-    """Run the plain DAG; what its query reads of the source is what the planner of its window selects."""
-    _say(f"{day}  plain DAG is running", end="\r")
-    finished = _run(PLAIN, day)
-    window = f"event_date >= '{day - timedelta(days=DAYS_ROWS_ARE_LATE)}'"
-    selected = [task.file for task in source.scan(row_filter=window).plan_files()]
-    return Reading(
-        files=len(selected),
-        rows=sum(file.record_count for file in selected),
-        size_bytes=sum(file.file_size_in_bytes for file in selected),
-        seconds=sum(finished.task_seconds.values()),
-    )
+    def process(self, *, days: int) -> list[tuple[date, Reading, Reading]]:
+        """Let data arrive and both DAGs run, a day at a time."""
+        # Up to today, so that a DAG triggered from the UI afterwards finds the data inside its window.
+        first = datetime.now(UTC).date() - timedelta(days=days)
+        _say(f"{WINDOW_DAYS} days of playback arrive: {self.rows:,} events a day, a tenth of them late.")
+        for days_before in range(DAYS_ROWS_ARE_LATE, 0, -1):
+            self._arrive(first - timedelta(days=days_before))
+        readings = []
+        for day in (first + timedelta(days=n) for n in range(days + 1)):
+            self._arrive(day)
+            plain = self._run_plain(day)
+            incremental = self._run_incremental(day)
+            note = "   (first run: everything)" if day == first else ""
+            _say(f"{day}  plain {_short(plain)}   incremental {_short(incremental)}{note}")
+            readings.append((day, plain, incremental))
+        return readings
 
+    def _arrive(self, day: date) -> None:
+        self.source.append(day_of_events(day, rows=self.rows))
 
-def _run_incremental(day: date) -> Reading:
-    """Run the incremental DAG; what its query reads is what capture put into the ICDC table."""
-    _say(f"{day}  incremental DAG is running", end="\r")
-    finished = _run(INCREMENTAL, day)
-    captured = local_airflow.xcom(finished, "capture", "capture")["sources"][0]
-    return Reading(
-        files=captured["files"],
-        rows=captured["records"],
-        size_bytes=captured["bytes"],
-        seconds=sum(finished.task_seconds.values()),
-    )
+    def _run_plain(self, day: date) -> Reading:
+        """Run the plain DAG; what its query reads of the source is what the planner of its window selects."""
+        finished = self._run(PLAIN, day)
+        window = f"event_date >= '{day - timedelta(days=DAYS_ROWS_ARE_LATE)}'"
+        selected = [task.file for task in self.source.scan(row_filter=window).plan_files()]
+        return Reading(
+            rows=sum(file.record_count for file in selected),
+            size_bytes=sum(file.file_size_in_bytes for file in selected),
+            seconds=sum(finished.task_seconds.values()),
+        )
 
+    def _run_incremental(self, day: date) -> Reading:
+        """Run the incremental DAG; what its query reads is what capture put into the ICDC table."""
+        finished = self._run(INCREMENTAL, day)
+        captured = local_airflow.xcom(finished, "capture", "capture")["sources"][0]
+        return Reading(
+            rows=captured["records"],
+            size_bytes=captured["bytes"],
+            seconds=sum(finished.task_seconds.values()),
+        )
 
-def _run(dag_id: str, day: date) -> local_airflow.Finished:
-    log = FOLDER / f"{day}-{dag_id}.log"
-    with _output_into(log):
-        finished = local_airflow.run(dag_id, midnight(day))
-    if finished.state != "success":
-        raise DemoFailedError(f"{dag_id} of {day} ended as {finished.state} {dict(finished.task_states)}; see {log}")
-    return finished
+    def _run(self, dag_id: str, day: date) -> local_airflow.Finished:
+        _say(f"{day}  {dag_id} is running", passing=True)
+        log = self.folder / f"{day}-{dag_id}.log"
+        with _output_into(log):
+            finished = local_airflow.run(dag_id, midnight(day))
+        if finished.state != "success":
+            states = dict(finished.task_states)
+            raise DemoFailedError(f"{dag_id} of {day} ended as {finished.state} {states}; see {log}")
+        return finished
 
 
 def _print_table(readings: list[tuple[date, Reading, Reading]]) -> None:
@@ -157,7 +163,8 @@ def _print_table(readings: list[tuple[date, Reading, Reading]]) -> None:
         print(f"After the first run the incremental DAG read {sum(shares) / len(shares):.0%} of the plain one's bytes.")
 
 
-def _require_identical_targets(catalog: Catalog) -> None:
+def require_identical_targets(catalog: Catalog) -> None:
+    """Compare both targets row by row with each other, and with one computation over all of the source."""
     plain, incremental = (_rows_of(catalog, f"db.{dag_id}") for dag_id in (PLAIN, INCREMENTAL))
     anew = _computed_anew(catalog)
     if plain.equals(incremental) and plain.equals(anew):
@@ -218,20 +225,16 @@ def _output_into(path: Path) -> Iterator[None]:
                 os.close(copy)
 
 
-def _say(text: str, *, end: str = "\n") -> None:
-    """Overwrite the line that said what is running; where output is no terminal, leave that line out."""
-    if end == "\n":
-        print(f"{text:<110}", flush=True)
-    elif sys.stdout.isatty():
-        print(f"{text:<110}", end=end, flush=True)
+def _say(text: str, *, passing: bool = False) -> None:
+    """Print a line; one that says what is running is overwritten by the next, and left out where that cannot be."""
+    if sys.stdout.isatty():
+        print(f"{text:<110}", end="\r" if passing else "\n", flush=True)
+    elif not passing:
+        print(text, flush=True)
 
 
 def _short(reading: Reading) -> str:
     return f"{reading.rows:>10,} rows {_size(reading.size_bytes):>9} {reading.seconds:>5.1f} s"
-
-
-def _first(is_first: bool) -> str:  # noqa: FBT001 - the answer is the question
-    return "   (first run: everything)" if is_first else ""
 
 
 def _size(size_bytes: int) -> str:

@@ -10,6 +10,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 
 from scripts import local_airflow
 from scripts.lake import Lake, create_events_table, day_of_events, midnight
@@ -25,7 +26,7 @@ class World:
     """A lake whose source tables gain days, and the Airflow that processes them."""
 
     lake: Lake
-    catalog: object
+    catalog: SqlCatalog
     pool: ProcessPoolExecutor
     log: Path
     days: int = 0

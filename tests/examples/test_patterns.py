@@ -1,6 +1,7 @@
 """Every pattern's DAG, run twice by Airflow and Spark, leaves what one computation over everything would."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ def aggregated(world, name):
 
 
 def stopped_at(events):
-    latest = {}
+    latest: dict[Any, Any] = {}
     for e in events:
         key, value = (
             (e["account_id"], e["title_id"]),
@@ -124,7 +125,8 @@ def test_range_recomputes_the_days_between_the_captured_bounds(sqlite_world):
     _, record = world.run("ips_range", world.gain_a_day("db.playback"))
     assert_reads_new_files_only(record, world, "db.playback")
 
-    seconds, counts = defaultdict(int), defaultdict(int)
+    seconds: Counter[Any] = Counter()
+    counts: Counter[Any] = Counter()
     for event in world.rows("db.playback"):
         seconds[event["event_date"]] += event["watched_seconds"]
         counts[event["event_date"]] += 1
@@ -149,7 +151,7 @@ def test_multi_table_commits_two_sources_together(sqlite_world):
     finished, record = world.run("ips_multi_table", world.gain_a_day("db.downloads"))
     assert captured(record) == {"db.playback": 0, "db.downloads": added_by_last_append(world, "db.downloads")}
     assert finished.task_states["commit"] == "success"
-    latest = {}
+    latest: dict[Any, Any] = {}
     for e in world.rows("db.playback") + world.rows("db.downloads"):
         value = (e["received_at"], e["account_id"], e["title_id"], e["watched_seconds"])
         latest[e["event_id"]] = max(latest.get(e["event_id"], value), value)

@@ -1,0 +1,74 @@
+"""`make ui`: four processes on the loopback that show the examples, and nothing left when it ends."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "ui.py"
+
+
+@pytest.mark.timeout(300)
+def test_airflow_opens_with_the_examples_and_closes_without_a_trace(tmp_path):
+    """Healthy, reachable with the login it prints, no import errors, no port open to others, no process left."""
+    ui = subprocess.Popen(
+        [sys.executable, SCRIPT, f"--folder={tmp_path}", "--for-seconds=240"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        printed = read_until(ui.stdout, "Ctrl-C")
+        ((address, user, password),) = re.findall(r"(http://127\.0\.0\.1:\d+)\s+login (\S+) / (\S+)", printed)
+        parts = psutil.Process(ui.pid).children(recursive=True)
+        assert {c.laddr.ip for p in parts for c in p.net_connections() if c.status == psutil.CONN_LISTEN} == {
+            "127.0.0.1"
+        }
+
+        ask = api(address, user, password)
+        assert ask("importErrors")["import_errors"] == []
+        assert "playback_incremental" in {dag["dag_id"] for dag in ask("dags")["dags"]}
+    finally:
+        ui.terminate()
+        rest, _ = ui.communicate(timeout=90)
+    assert (ui.returncode, rest.strip()) == (0, "Stopped.")
+    assert not [part for part in parts if part.is_running() and part.status() != psutil.STATUS_ZOMBIE]
+    assert not (tmp_path / "ui.pid").exists()
+
+
+def test_a_second_one_over_the_same_tables_is_refused(tmp_path):
+    """Two schedulers over one SQLite file would corrupt each other's work."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()", "ui.py"], stdin=subprocess.PIPE, text=True
+    )
+    (tmp_path / "ui.pid").write_text(str(holder.pid))
+    try:
+        second = subprocess.run(
+            [sys.executable, SCRIPT, f"--folder={tmp_path}"], capture_output=True, text=True, check=False, timeout=60
+        )
+    finally:
+        holder.communicate(timeout=30)
+    assert second.returncode == 1
+    assert f"process {holder.pid}" in second.stderr
+    assert (tmp_path / "ui.pid").exists()
+
+
+def read_until(stream, text):
+    lines = []
+    for line in stream:
+        lines.append(line)
+        if text in line:
+            return "".join(lines)
+    raise AssertionError(f"ended before {text!r}: {''.join(lines)}")
+
+
+def api(address, user, password):
+    """A function that gets from Airflow's REST API, logged in."""
+    login = httpx.post(f"{address}/auth/token", json={"username": user, "password": password}, timeout=30)
+    headers = {"Authorization": f"Bearer {login.raise_for_status().json()['access_token']}"}
+
+    def ask(path):
+        return httpx.get(f"{address}/api/v2/{path}", headers=headers, timeout=30).raise_for_status().json()
+
+    return ask
