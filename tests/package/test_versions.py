@@ -59,6 +59,29 @@ def test_what_is_installed_here_is_what_is_pinned():
     assert not differing
 
 
+GROUPED = """
+import os, pytest
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize("number", range(6))
+def test_grouped(number):
+    with open("workers", "a") as file:
+        print(os.environ["PYTEST_XDIST_WORKER"], file=file)
+"""
+
+
+def test_the_test_runner_keeps_a_group_on_one_worker(tmp_path):
+    """Groups share a Spark session; releases of pytest and pytest-xdist that do not fit ignore them without a word."""
+    (tmp_path / "test_grouped.py").write_text(GROUPED)
+    command = [sys.executable, "-m", "pytest", "--numprocesses", "2", "--dist", "loadgroup", "test_grouped.py"]
+
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+
+    workers = (tmp_path / "workers").read_text().split()
+    assert len(workers) == 6
+    assert len(set(workers)) == 1
+
+
 def test_jars_that_are_there_are_not_fetched_again():
     """Without a Java nothing could be fetched."""
     result = subprocess.run(
