@@ -54,6 +54,7 @@ class Ran:
     dag_run: object
     states: dict[str, str | None]
     xcoms: dict[tuple[str, str], object] = field(default_factory=dict)
+    errors: dict[str, BaseException] = field(default_factory=dict)
 
     def xcom(self, key, task="capture", map_index=-1):
         """The value of one XCom; None where there is none."""
@@ -64,12 +65,30 @@ class Ran:
 def run_dag(airflow_database):
     """Run a DAG, as ``dag.test()`` does: ``run_dag(dag)``; with the same ``at`` it is the same run, cleared."""
 
-    def run(dag, *, at=None, conf=None):
+    def run(dag, *, at=None, run_after=None, conf=None):
         at = at or datetime.now(tz=UTC)
+        errors = note_errors(dag)
         sync(dag)
-        return collect(dag.test(logical_date=at, run_after=at, run_conf=conf))
+        ran = collect(dag.test(logical_date=at, run_after=run_after or at, run_conf=conf))
+        ran.errors.update(errors)
+        return ran
 
     return run
+
+
+def note_errors(dag):
+    """Keep what tasks fail with: Airflow tells it to callbacks, and to the log."""
+    errors: dict[str, BaseException] = {}
+
+    def note(context):
+        errors[context["ti"].task_id] = context["exception"]
+
+    for task in dag.tasks:
+        if isinstance(getattr(task, "partial_kwargs", None), dict):
+            task.partial_kwargs["on_failure_callback"] = [note]
+        else:
+            task.on_failure_callback = [note]
+    return errors
 
 
 def sync(dag):

@@ -1,20 +1,72 @@
 """DAGs of capture, work and commit, whose work is to note what it could read."""
 
+from contextlib import contextmanager
+
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
+from airflow_provider_ips.checkpoints.access import ServerVariables
+from airflow_provider_ips.checkpoints.variable import VariableStore
 from tests.airflow.tables import reader
 
 
-def incremental(dag_id, lake, source, seen, *, capture=None, commit=None):
-    """One source, one job that appends the ids it reads to ``seen``."""
-    read = reader(lake)
+class Job:
+    """A job that notes the ids it reads, and fails when told to."""
+
+    def __init__(self, lake):
+        self.seen: list = []
+        self.fails = False
+        self._read = reader(lake)
+
+    def __call__(self, *names):
+        """Stand in for the Spark job: its arguments are table names."""
+        if self.fails:
+            raise RuntimeError("the job failed, as the test wants it")
+        found = [self._read(name) for name in names]
+        self.seen.append(found[0] if len(found) == 1 else found)
+
+
+def incremental(dag_id, source, job, *, capture=None, work=None, commit=None):
+    """One or several sources, one job, committed together."""
     with DAG(dag_id, schedule=None) as dag:
-        captured = IpCaptureOperator(task_id="capture", source_tables=source, iceberg_conn_id="lake", **(capture or {}))
-        work = PythonOperator(
-            task_id="work", python_callable=lambda name: seen.append(read(name)), op_args=[captured.output[source]]
-        )
+        captured = capturing(source, **(capture or {}))
+        names = [captured.output[name] for name in ([source] if isinstance(source, str) else source)]
+        done = PythonOperator(task_id="work", python_callable=job, op_args=names, **(work or {}))
         committed = IpCommitOperator(task_id="commit", capture=captured, **(commit or {}))
-        captured >> work >> committed
+        captured >> done >> committed
     return dag
+
+
+def capturing(source, **options):
+    """A capture through the connection of the test's lake."""
+    return IpCaptureOperator(**{"task_id": "capture", "source_tables": source, "iceberg_conn_id": "lake", **options})
+
+
+def checkpoint_of(consumer):
+    """The stored document, read as a command would."""
+    return VariableStore(ServerVariables()).read(consumer)
+
+
+def committed_at(consumer, source):
+    """The snapshot id up to which a source is committed."""
+    checkpoint = checkpoint_of(consumer)
+    position = checkpoint.position_of(source, "main") if checkpoint else None
+    return position.snapshot_id if position else None
+
+
+@contextmanager
+def left_running(ran):
+    """Have Airflow believe, for a while, that a run that has ended has not."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from airflow.utils.state import DagRunState
+    from sqlalchemy import update
+
+    def set_state(state):
+        with create_session() as session:
+            session.execute(update(DagRun).where(DagRun.id == ran.dag_run.id).values(state=state))
+
+    set_state(DagRunState.RUNNING)
+    yield
+    set_state(DagRunState.FAILED)

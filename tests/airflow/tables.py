@@ -28,3 +28,10 @@ def reader(catalog):
     """Read ids by table name, through a catalog opened anew as a job would."""
     properties = dict(catalog.properties)
     return lambda name: rows(load_catalog(catalog.name, **properties), name)
+
+
+def icdc_tables(catalog, namespace="icdc"):
+    """The ICDC tables there are."""
+    if (namespace,) not in catalog.list_namespaces():
+        return []
+    return sorted(".".join(name) for name in catalog.list_tables(namespace))
