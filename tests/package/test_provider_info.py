@@ -50,6 +50,14 @@ def test_the_modules_named_are_those_that_define_one(kind):
     )
 
 
+def test_every_function_named_gives_commands():
+    for path in INFO["cli"]:
+        module, _, function = path.rpartition(".")
+        commands = getattr(importlib.import_module(module), function)()
+
+        assert [command.name for command in commands] == ["ips"]
+
+
 def test_every_integration_used_is_declared():
     declared = {integration["integration-name"] for integration in INFO["integrations"]}
     used = {entry["integration-name"] for kind in BASES for entry in INFO[kind]}
