@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from scripts import local_airflow
 from scripts.lake import DAYS_ROWS_ARE_LATE, Lake, create_events_table, day_of_events, midnight
+from scripts.spark_jars import JarsUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +51,7 @@ class Reading:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=int, default=4, help="days processed after the first run")
-    parser.add_argument("--rows", type=int, default=150_000, help="events per day")
+    parser.add_argument("--rows", type=int, default=100_000, help="events per day")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the state is")
     arguments = parser.parse_args()
     started = time.monotonic()
@@ -64,7 +65,7 @@ def main() -> int:
         readings = show.process(days=arguments.days)
         _print_table(readings)
         require_identical_targets(lake.catalog())
-    except DemoFailedError as error:
+    except (DemoFailedError, JarsUnavailableError) as error:
         print(f"\ndemo: {error}", file=sys.stderr)
         return 1
     print(f"Took {time.monotonic() - started:.0f} s. Look around: make ui")
@@ -78,6 +79,8 @@ def _start_anew(folder: Path) -> None:
     if pid := running_pid(folder):
         raise DemoFailedError(f"make ui shows the tables that would be removed; stop it first (process {pid})")
     if folder.exists():
+        if any(folder.iterdir()) and not (folder / "lake").is_dir():
+            raise DemoFailedError(f"{folder} is not empty and was not made by the demo; name another --folder")
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
 

@@ -5,6 +5,7 @@ The catalog's name is part of every key in a SQL catalog, so Spark, PyIceberg an
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import sys
@@ -22,7 +23,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
-from scripts.spark_jars import jar_paths
+from scripts.spark_jars import JarsUnavailableError, jar_paths
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -90,6 +91,8 @@ class Lake:
             "SPARK_CONF_DIR": str(self._write_spark_conf()),
             # spark-submit is a shell script that asks the first python3 on the PATH where pyspark is.
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            # Another Spark that the machine has would look for jars of another version.
+            "SPARK_HOME": _pyspark_folder(),
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
@@ -116,6 +119,7 @@ class Lake:
             "spark.ui.enabled": "false",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
+            "spark.local.dir": str(self.folder / "spark-local"),
             "spark.sql.warehouse.dir": f"{self.folder.as_uri()}/spark-warehouse",
             "spark.log.level": "WARN",
         }
@@ -124,6 +128,14 @@ class Lake:
         text = "".join(f"{key} {value}\n" for key, value in settings.items())
         (conf / "spark-defaults.conf").write_text(text)
         return conf
+
+
+def _pyspark_folder() -> str:
+    """Find the Spark that is installed beside this Python, without the second that importing it takes."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise JarsUnavailableError("pyspark is not installed here; run 'make env'")
+    return spec.submodule_search_locations[0]
 
 
 def create_events_table(catalog: Catalog, name: str) -> Table:

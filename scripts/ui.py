@@ -25,6 +25,7 @@ import psutil
 
 from scripts import local_airflow
 from scripts.lake import DAYS_ROWS_ARE_LATE, Lake, create_events_table, day_of_events
+from scripts.spark_jars import JarsUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,9 +48,13 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the state is")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _as_interrupt)
+    # The parts talk to each other, and this one to them: never by way of a proxy.
+    os.environ["NO_PROXY"] = os.environ["no_proxy"] = ",".join(
+        filter(None, (os.environ.get("no_proxy") or os.environ.get("NO_PROXY"), HOST))
+    )
     try:
         _serve(arguments.folder.resolve(), port=arguments.port or _free_port(), for_seconds=arguments.for_seconds)
-    except UiFailedError as error:
+    except (UiFailedError, JarsUnavailableError) as error:
         print(f"ui: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -78,6 +78,9 @@ def test_append_inserts_every_event_once(sqlite_world):
     day = world.gain_a_day("db.playback")
     first, record = world.run("ips_append", day)
     assert_reads_new_files_only(record, world, "db.playback")
+    # Who looks at the target's snapshots finds the capture that each came from.
+    stamped = world.catalog.load_table("db.playback_log").current_snapshot().summary
+    assert stamped["ips-capture-id"] == record["capture_id"]
     expected = as_appended(world.rows("db.playback"))
     assert log_rows(world, "db.playback_log") == expected
 
@@ -89,14 +92,6 @@ def test_append_inserts_every_event_once(sqlite_world):
     idle, record = world.run("ips_append", day.replace(hour=1))
     assert idle.task_states == {"capture": "success", "insert": "skipped", "commit": "skipped"}
     assert captured(record) == {"db.playback": 0}
-
-
-def test_append_stamps_the_target_with_the_capture(sqlite_world):
-    """Who looks at the target's snapshots finds the capture that each came from."""
-    world = sqlite_world
-    _, record = world.run("ips_append", world.gain_a_day("db.playback"))
-    summary = world.catalog.load_table("db.playback_log").current_snapshot().summary
-    assert summary["ips-capture-id"] == record["capture_id"]
 
 
 def test_merge_keeps_the_latest_event_of_each_key(sqlite_world):
