@@ -101,11 +101,8 @@ def assess(sighting: Sighting, thresholds: Thresholds, *, now_ms: int) -> Readin
 
 
 def _found(sighting: Sighting) -> str:
-    counted = {name: "unknown" if n is None else str(n) for name, n in sighting.volume.to_json().items()}
-    return (
-        f"{sighting.snapshots} snapshots appended with {counted['files']} files, "
-        f"{counted['records']} records, {counted['bytes']} bytes"
-    )
+    counted = {"snapshots": sighting.snapshots, **sighting.volume.to_json()}
+    return ", ".join(f"{name}: {'unknown' if n is None else n}" for name, n in counted.items()) + " appended"
 
 
 def _lack(sighting: Sighting, name: str, unit: str, at_least: AtLeast, now_ms: int) -> str | None:

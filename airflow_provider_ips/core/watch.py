@@ -63,8 +63,10 @@ class Watch:
                 consequence="They name two places to look from",
                 remedy="keep consumer= to wait for what a capture has not committed, or since= for a place of your own",
             )
+        sources = parse_watched(table, branch=rest.pop("branch", "main"))
+        _refuse_one_snapshot_for_several(since, sources)
         return cls(
-            sources=parse_watched(table, branch=rest.pop("branch", "main")),
+            sources=sources,
             consumer=consumer,
             require=Require.parse(rest.pop("require", "any")),
             missing=_missing(rest.pop("missing", "wait")),
@@ -133,6 +135,17 @@ def parse_since(since: object) -> str | None:
             remedy=f"use {_SINCE_FORMS}, such as '2026-10-01T00:00:00+00:00'",
         )
     return text
+
+
+def _refuse_one_snapshot_for_several(since: object, sources: tuple[SourceTable, ...]) -> None:
+    text = parse_since(since)
+    if text is None or len(sources) == 1 or InitialPosition.parse(text).kind != "snapshot":
+        return
+    raise InputError(
+        f"since={text!r} is one snapshot, and there are {len(sources)} tables",
+        consequence="A snapshot belongs to one table, and is in no other's lineage",
+        remedy="use a time such as '2026-10-01T00:00:00+00:00', or a sensor per table",
+    )
 
 
 def parse_interval(name: str, seconds: object) -> float:

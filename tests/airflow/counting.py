@@ -11,10 +11,11 @@ class CountingCatalog(SqlCatalog):
     """Named in a connection's extra as ``py-catalog-impl``."""
 
     loads: ClassVar[list[str]] = []
-    fault: ClassVar[Exception | None] = None
+    faults: ClassVar[dict[str, Exception]] = {}
 
     def load_table(self, identifier):
-        self.loads.append(".".join(identifier))
-        if self.fault is not None:
-            raise self.fault
+        name = ".".join(identifier)
+        self.loads.append(name)
+        if name in self.faults:
+            raise self.faults[name]
         return super().load_table(identifier)

@@ -8,13 +8,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, BaseSensorOperator
 
-from airflow_provider_ips import IcebergAppendSensor, IpCaptureOperator, SourceTable
+from airflow_provider_ips import IcebergAppendSensor, IpCaptureOperator, IpCommitOperator, SourceTable
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.thresholds import AtLeast
 from tests.airflow.counting import IMPLEMENTATION, CountingCatalog
-from tests.airflow.pipelines import incremental
+from tests.airflow.moves import QUIET
 from tests.airflow.tables import append, create
 
 MODES = [{"mode": "poke"}, {"mode": "reschedule"}, {"deferrable": True}]
@@ -116,14 +117,18 @@ def test_deferral_is_the_default_where_airflow_says_so(table, run_dag):
 # --- a consumer's checkpoint ------------------------------------------------------------------------------------
 
 
-def test_a_consumer_is_waited_for_until_it_has_something_to_do(table, lake, run_dag):
+def test_a_consumer_is_waited_for_until_it_has_something_to_do(table, run_dag):
     """Ready on the first run, not after the commit, ready again after an append."""
-    seen: list[list[int]] = []
-    pipeline = incremental("consuming", lake, "db.events", seen, capture={"consumer": "readers"})
+    with DAG("consuming", schedule=None) as pipeline:
+        capture = IpCaptureOperator(
+            task_id="capture", source_tables="db.events", iceberg_conn_id="lake", consumer="readers"
+        )
+        work = PythonOperator(task_id="work", python_callable=lambda: None)
+        capture >> work >> IpCommitOperator(task_id="commit", capture=capture)
     sensor = sensing("waiting", consumer="readers", initial="full")
 
     assert run_dag(sensor).states == {"wait": "success"}
-    run_dag(pipeline)
+    assert run_dag(pipeline).states["commit"] == "success"
     assert run_dag(sensor).states == {"wait": "failed"}
     append(table, [4])
     assert run_dag(sensor).states == {"wait": "success"}
@@ -165,6 +170,19 @@ def test_a_poke_without_news_loads_each_table_once_and_opens_no_manifest(table, 
     assert lists
     assert ran.states == {"wait": "skipped"}
     assert loads == ["db.events"]
+
+
+@pytest.mark.parametrize("move", QUIET)
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_what_adds_no_row_lets_nothing_go(table, run_dag, move, deferrable):
+    """Compaction, an empty commit, a rollback and expiry."""
+    append(table, [4])
+    since = head_of(table)
+    move(table)
+
+    ran = run_dag(sensing("quiet", since=since, soft_fail=True, deferrable=deferrable))
+
+    assert ran.states == {"wait": "skipped"}
 
 
 @pytest.mark.parametrize(
@@ -275,6 +293,7 @@ def test_a_templated_position_is_known_at_run_time(table, run_dag):
         ({"since": "yesterday"}, "since='yesterday'"),
         ({"since": "2026-10-01"}, "since='2026-10-01'"),
         ({"since": "latest"}, "since='latest'"),
+        ({"since": "1234567890123", "table": ["db.t", "db.u"]}, "one snapshot, and there are 2 tables"),
         ({"consumer": "c", "poke_interval": 0}, "poke_interval=0"),
         ({"consumer": "c", "poke_interval": timedelta(0)}, "poke_interval=0"),
         ({"consumer": "c", "min_files": 0}, "min_files"),

@@ -1,0 +1,566 @@
+"""What wakes a DAG: the trigger in a real event loop, over a real catalog."""
+
+import asyncio
+import json
+import time
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from airflow.sdk import Asset, AssetWatcher
+from airflow.serialization.decoders import smart_decode_trigger_kwargs
+from airflow.serialization.encoders import encode_trigger
+from airflow.triggers.base import BaseEventTrigger
+from airflow.triggers.shared_stream import SharedStreamManager
+
+from airflow_provider_ips import IcebergAppendTrigger, SourceTable
+from airflow_provider_ips.core.checkpoint import Checkpoint, SourcePosition
+from airflow_provider_ips.core.errors import CatalogError, InputError
+from airflow_provider_ips.core.identifiers import variable_key
+from airflow_provider_ips.core.thresholds import AtLeast
+from airflow_provider_ips.iceberg import open_source
+from airflow_provider_ips.operators._context import now_ms
+from airflow_provider_ips.triggers import _tables
+from tests.airflow.counting import IMPLEMENTATION, CountingCatalog
+from tests.airflow.moves import QUIET, compact, expire, roll_back
+from tests.airflow.tables import append, create
+
+INTERVAL_S = 0.05
+PATIENCE_S = 20
+
+
+class FakeState:
+    """An asset's state store as a trigger sees it."""
+
+    def __init__(self):
+        self.values = {}
+
+    async def aget(self, key, default=None):
+        return json.loads(self.values[key]) if key in self.values else default
+
+    async def aset(self, key, value):
+        self.values[key] = json.dumps(value)
+
+
+class SharedState(FakeState):
+    """What Airflow gives a trigger that several assets watch."""
+
+    async def aget(self, key, default=None):
+        raise ValueError("Task has 2 concrete inlets and outlets: use context['asset_state_store'][MY_ASSET]")
+
+
+class Watching:
+    """A running trigger: its next event, or the certainty that there is none."""
+
+    def __init__(self, events):
+        self._queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.task = asyncio.create_task(self._drain(events))
+
+    async def _drain(self, events):
+        async for event in events:
+            self._queue.put_nowait(event.payload)
+
+    async def event(self):
+        return await asyncio.wait_for(self._queue.get(), PATIENCE_S)
+
+    async def assert_quiet(self):
+        """Let three whole polls pass."""
+        seen = len(CountingCatalog.loads)
+        async with asyncio.timeout(PATIENCE_S):
+            while len(CountingCatalog.loads) < seen + 4 and not self.task.done():  # noqa: ASYNC110 - told by threads
+                await asyncio.sleep(INTERVAL_S / 5)
+        assert self._queue.empty(), self._queue.get_nowait()
+
+
+@asynccontextmanager
+async def watching(trigger, events=None):
+    running = Watching(trigger.run() if events is None else events)
+    try:
+        yield running
+    finally:
+        running.task.cancel()
+        await asyncio.gather(running.task, return_exceptions=True)
+
+
+def watcher(state=None, **parameters):
+    """A trigger as a triggerer builds it: from what was serialised, with an asset's state."""
+    defaults = {"table": "db.events", "iceberg_conn_id": "lake", "poll_interval": INTERVAL_S}
+    trigger = rebuilt(IcebergAppendTrigger(**{**defaults, **parameters}))
+    trigger.asset_state_store = state
+    return trigger
+
+
+def rebuilt(trigger):
+    encoded = encode_trigger(trigger)
+    return type(trigger)(**{k: smart_decode_trigger_kwargs(v) for k, v in encoded["kwargs"].items()})
+
+
+def checkpoint_at(monkeypatch, consumer, position):
+    """Put a consumer's checkpoint where Airflow looks for Variables."""
+    positions = (SourcePosition(source="db.events", branch="main", position=position),)
+    text = Checkpoint(consumer=consumer, revision=1, positions=positions).to_text()
+    monkeypatch.setenv(f"AIRFLOW_VAR_{variable_key(consumer).upper()}", text)
+
+
+async def in_thread(function, *arguments):
+    return await asyncio.to_thread(function, *arguments)
+
+
+def records(event):
+    return [table["records"] for table in event["tables"] if table["ready"]]
+
+
+def head_of(table):
+    table.refresh()
+    return str(table.current_snapshot().snapshot_id)
+
+
+@pytest.fixture(autouse=True)
+def counting(lake, monkeypatch):
+    """Every load through the connection is counted, and can be made to fail."""
+    extra = {**{k: v for k, v in lake.properties.items() if k != "type"}, "py-catalog-impl": IMPLEMENTATION}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "iceberg", "extra": extra}))
+    _tables.shared_tables.cache_clear()
+    CountingCatalog.loads.clear()
+    yield
+    CountingCatalog.faults.clear()
+
+
+@pytest.fixture
+def table(lake):
+    table = create(lake, "db.events")
+    append(table, [1, 2, 3])
+    return table
+
+
+def test_every_append_wakes_once(table):
+    """And the event says what came."""
+
+    async def story():
+        async with watching(watcher(since=head_of(table))) as events:
+            await events.assert_quiet()
+            await in_thread(append, table, [4, 5])
+            event = await events.event()
+            assert (event["status"], records(event)) == ("ready", [2])
+            assert event["tables"][0]["head"]["snapshot_id"] == head_of(table)
+            await events.assert_quiet()
+            await in_thread(append, table, [6])
+            assert records(await events.event()) == [1]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("move", QUIET)
+def test_what_adds_no_row_wakes_nobody(table, move):
+    """And hides nothing that comes after it."""
+    append(table, [4])
+
+    async def story():
+        async with watching(watcher(since=head_of(table))) as events:
+            await events.assert_quiet()
+            await in_thread(move, table)
+            await events.assert_quiet()
+            await in_thread(append, table, [5])
+            assert records(await events.event()) == [1]
+
+    asyncio.run(story())
+
+
+def test_compaction_and_expiry_of_what_was_told_last_wakes_nobody(table):
+    """The watermark goes along with compactions, so that expiry behind it makes no gap."""
+
+    async def story():
+        async with watching(watcher(since=head_of(table))) as events:
+            await events.assert_quiet()
+            for _ in range(2):
+                await in_thread(compact, table)
+                await events.assert_quiet()
+            await in_thread(expire, table)
+            await events.assert_quiet()
+            await in_thread(append, table, [4])
+            assert (await events.event())["status"] == "ready"
+
+    asyncio.run(story())
+
+
+def test_without_a_start_the_first_event_is_about_the_table(table):
+    """initial="latest" starts with what comes."""
+
+    async def story():
+        async with watching(watcher()) as events:
+            assert records(await events.event()) == [3]
+            await events.assert_quiet()
+        async with watching(watcher(initial="latest")) as events:
+            await events.assert_quiet()
+            await in_thread(append, table, [4])
+            assert records(await events.event()) == [1]
+
+    asyncio.run(story())
+
+
+def test_a_restart_repeats_nothing_and_loses_nothing(table):
+    """What was told is kept with the asset; what came while nobody looked is told once."""
+    state = FakeState()
+
+    async def story():
+        async with watching(watcher(state)) as events:
+            await events.event()
+            await events.assert_quiet()
+        async with watching(watcher(state)) as events:
+            await events.assert_quiet()
+        await in_thread(append, table, [4])
+        await in_thread(append, table, [5])
+        async with watching(watcher(state)) as events:
+            assert records(await events.event()) == [2]
+            await events.assert_quiet()
+
+    asyncio.run(story())
+    assert "token" not in str(state.values)
+
+
+def test_a_restart_just_after_an_event_repeats_it(table):
+    """The event may not be stored yet: told twice is a wake-up too many, forgotten would be a change lost."""
+    state = FakeState()
+
+    async def story():
+        events = watcher(state).run()
+        await asyncio.wait_for(anext(events), PATIENCE_S)
+        await events.aclose()
+        async with watching(watcher(state)) as again:
+            assert records(await again.event()) == [3]
+
+    asyncio.run(story())
+
+
+def test_an_unreadable_watermark_is_told_again(table):
+    """Whatever stands there, the trigger goes on."""
+    state = FakeState()
+    state.values["ips_told"] = json.dumps({"schema_version": 2})
+
+    async def story():
+        async with watching(watcher(state)) as events:
+            assert records(await events.event()) == [3]
+
+    asyncio.run(story())
+
+
+def test_several_assets_on_one_trigger_lose_nothing(table):
+    """Airflow keeps no state for them together, so a restart tells the newest rows again."""
+
+    async def story():
+        for _ in range(2):
+            async with watching(watcher(SharedState())) as events:
+                assert records(await events.event()) == [3]
+                await events.assert_quiet()
+
+    asyncio.run(story())
+
+
+# --- outages and problems ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", [OSError("no route"), CatalogError("storage is down"), RuntimeError("a bug")])
+def test_a_watcher_rides_out_whatever_fails(table, fault, capsys):
+    """Dying would have it restarted every second; the log says what is wrong, and the change is not lost."""
+    since = head_of(table)
+    append(table, [4])
+    CountingCatalog.faults["db.events"] = fault
+
+    async def story():
+        async with watching(watcher(since=since)) as events:
+            await events.assert_quiet()
+            CountingCatalog.faults.clear()
+            assert records(await events.event()) == [1]
+
+    asyncio.run(story())
+    assert str(fault) in capsys.readouterr().out
+
+
+def test_pauses_grow_while_a_catalog_is_out():
+    """Doubling, up to five minutes; a longer interval stays as it is."""
+    trigger = watcher(poll_interval=60)
+
+    assert [trigger._pause_s(failures) for failures in (0, 1, 2, 3, 99)] == [60, 120, 240, 300, 300]
+    assert watcher(poll_interval=3600)._pause_s(5) == 3600
+
+
+def test_one_table_out_of_order_does_not_hide_the_other(table, lake):
+    """With require="any"; and it keeps the pace of the interval."""
+    create(lake, "db.others")
+    CountingCatalog.faults["db.others"] = OSError("no route")
+
+    async def story():
+        both = watcher(table=["db.others", "db.events"], initial="latest")
+        async with watching(both) as events:
+            await events.assert_quiet()
+            await in_thread(append, table, [4])
+            assert records(await events.event()) == [1]
+
+    asyncio.run(story())
+
+
+def test_a_problem_is_told_once_and_then_again_with_the_next_head(table, lake):
+    """A table dropped and made again has no history in common: a run must be started for its capture to say so."""
+    since = head_of(table)
+
+    append(create(lake, "db.fresh"), [7])
+
+    def recreate():
+        lake.drop_table("db.events")
+        lake.rename_table("db.fresh", "db.events")
+
+    async def story():
+        async with watching(watcher(since=since)) as events:
+            await events.assert_quiet()
+            await in_thread(recreate)
+            event = await events.event()
+            assert event["status"] == "problem"
+            assert "another table" in event["tables"][0]["reason"]
+            await events.assert_quiet()
+            await in_thread(append, lake.load_table("db.events"), [8])
+            assert records(await events.event()) == [1]
+
+    asyncio.run(story())
+
+
+def test_rows_behind_a_rollback_wake(table):
+    """The branch goes on from the fork."""
+    append(table, [4, 5])
+
+    async def story():
+        async with watching(watcher(since=head_of(table))) as events:
+            await events.assert_quiet()
+            await in_thread(roll_back, table)
+            await in_thread(append, table, [6])
+            event = await events.event()
+            assert (event["status"], records(event)) == ("ready", [1])
+
+    asyncio.run(story())
+
+
+def test_a_table_that_does_not_exist_yet_is_waited_for(lake):
+    async def story():
+        async with watching(watcher(table="db.born")) as events:
+            await events.assert_quiet()
+            append(create(lake, "db.born"), [1])
+            assert records(await events.event()) == [1]
+
+    asyncio.run(story())
+
+
+# --- a consumer's checkpoint ------------------------------------------------------------------------------------
+
+
+def test_a_consumer_is_woken_again_as_long_as_rows_are_left(table, lake, monkeypatch):
+    """A bounded capture commits a part: the moved checkpoint makes the rest news."""
+    first = open_source(lake, "db.events").position
+    append(table, [4])
+    middle = open_source(lake, "db.events").position
+    append(table, [5])
+    checkpoint_at(monkeypatch, "readers", first)
+
+    async def story():
+        async with watching(watcher(consumer="readers")) as events:
+            assert records(await events.event()) == [2]
+            await events.assert_quiet()
+            checkpoint_at(monkeypatch, "readers", middle)
+            assert records(await events.event()) == [1]
+            checkpoint_at(monkeypatch, "readers", open_source(lake, "db.events").position)
+            await events.assert_quiet()
+
+    asyncio.run(story())
+
+
+def test_thresholds_count_what_came_since_the_last_event(table, lake, monkeypatch):
+    """While the run that was woken has not committed, every further append would else start one more."""
+    checkpoint_at(monkeypatch, "readers", open_source(lake, "db.events").position)
+
+    async def story():
+        async with watching(watcher(consumer="readers", min_records=2)) as events:
+            await in_thread(append, table, [4])
+            await events.assert_quiet()
+            await in_thread(append, table, [5])
+            assert records(await events.event()) == [2]
+            await in_thread(append, table, [6])
+            await events.assert_quiet()
+            await in_thread(append, table, [7])
+            assert records(await events.event()) == [2]
+
+    asyncio.run(story())
+
+
+# --- for a sensor -----------------------------------------------------------------------------------------------
+
+
+def test_for_a_sensor_it_ends_with_its_event(table):
+    """One event, and the trigger is done."""
+    since = head_of(table)
+    append(table, [4])
+
+    async def story():
+        async with watching(watcher(since=since, once=True)) as events:
+            assert (await events.event())["status"] == "ready"
+            await asyncio.wait_for(events.task, PATIENCE_S)
+
+    asyncio.run(story())
+
+
+def test_for_a_sensor_it_gives_up_in_time(table):
+    """Also while the catalog is out."""
+    CountingCatalog.faults["db.events"] = OSError("no route")
+    give_up = now_ms() + 200
+
+    async def story():
+        waiting = watcher(since=head_of(table), once=True, poll_interval=60.0, give_up_at_ms=give_up)
+        async with watching(waiting) as events:
+            assert await events.event() == {"status": "timeout", "give_up_at_ms": give_up}
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"since": "1234567890123"}, "not in the lineage"),
+        ({"table": "db.nowhere", "missing": "fail"}, "db.nowhere does not exist"),
+        ({"iceberg_conn_id": "nowhere"}, "connection 'nowhere' does not exist"),
+    ],
+)
+def test_for_a_sensor_what_is_wrong_is_told_at_once(table, parameters, said):
+    """The sensor looks again and fails with it."""
+
+    async def story():
+        async with watching(watcher(**{"since": "2026-10-01T00:00:00Z", "once": True, **parameters})) as events:
+            event = await events.event()
+            assert event["status"] == "problem"
+            assert said in json.dumps(event)
+
+    asyncio.run(story())
+
+
+def test_for_a_sensor_a_bug_is_raised(table):
+    """A failed task with a traceback, not a wait without end."""
+    CountingCatalog.faults["db.events"] = RuntimeError("a bug")
+
+    async def story():
+        async with watching(watcher(since=head_of(table), once=True)) as events:
+            await asyncio.wait([events.task], timeout=PATIENCE_S)
+            assert isinstance(events.task.exception(), RuntimeError)
+
+    asyncio.run(story())
+
+
+# --- what it costs ----------------------------------------------------------------------------------------------
+
+
+def test_watchers_of_one_table_share_one_poll(table):
+    """Through Airflow's own shared streams: three triggers, each with its own condition, and one load per poll."""
+
+    async def story():
+        streams = SharedStreamManager()
+        triggers = [watcher(min_records=n, since=head_of(table)) for n in (1, 2, 50)]
+        key = triggers[0].shared_stream_key()
+        assert all(trigger.shared_stream_key() == key for trigger in triggers)
+
+        def shared(number):
+            raw = streams.subscribe(trigger_id=number, trigger=triggers[number], key=key)
+            return triggers[number].filter_shared_stream(raw)
+
+        async with (
+            watching(triggers[0], shared(0)) as one,
+            watching(triggers[1], shared(1)) as two,
+            watching(triggers[2], shared(2)) as fifty,
+        ):
+            started, before = time.monotonic(), len(CountingCatalog.loads)
+            await one.assert_quiet()
+            polls = (time.monotonic() - started) / INTERVAL_S
+            assert len(CountingCatalog.loads) - before <= polls + 1
+            await in_thread(append, table, [4])
+            assert records(await one.event()) == [1]
+            await two.assert_quiet()
+            await in_thread(append, table, [5])
+            assert records(await two.event()) == [2]
+            await fifty.assert_quiet()
+        await streams.stop_all()
+
+    asyncio.run(story())
+
+
+def test_other_tables_and_intervals_are_polled_apart(lake):
+    """Only what is loaded decides who shares."""
+    keys = {
+        trigger.shared_stream_key()
+        for trigger in (
+            watcher(),
+            watcher(table="db.others"),
+            watcher(table=SourceTable("db.events", branch="audit")),
+            watcher(poll_interval=1),
+            watcher(iceberg_conn_id="elsewhere"),
+        )
+    }
+
+    assert len(keys) == 5
+
+
+def test_a_slow_catalog_does_not_hold_up_the_event_loop(table, monkeypatch):
+    """PyIceberg runs in threads: other triggers go on while a load takes its time."""
+    load = CountingCatalog.load_table
+
+    def slow(self, identifier):
+        time.sleep(0.5)
+        return load(self, identifier)
+
+    monkeypatch.setattr(CountingCatalog, "load_table", slow)
+
+    async def story():
+        longest = 0.0
+        async with watching(watcher()) as events:
+            waiting = asyncio.create_task(events.event())
+            while not waiting.done():
+                started = time.monotonic()
+                await asyncio.sleep(0.01)
+                longest = max(longest, time.monotonic() - started)
+        return longest
+
+    assert asyncio.run(story()) < 0.4
+
+
+# --- what Airflow keeps of it -----------------------------------------------------------------------------------
+
+
+def test_it_survives_being_stored():
+    """Rebuilt from Airflow's database it watches the same, and is recognised as the same trigger."""
+    trigger = IcebergAppendTrigger(
+        table=["db.a", SourceTable("db.b", branch="audit", on_other_operation="skip")],
+        consumer="readers",
+        initial="latest",
+        on_gap="resync",
+        min_files=3,
+        min_bytes=AtLeast(10, or_after=60),
+        or_after=5,
+        require="all",
+        missing="fail",
+        poll_interval=7,
+    )
+
+    again = rebuilt(trigger)
+
+    assert again.watch == trigger.watch
+    assert again.serialize() == trigger.serialize()
+    assert BaseEventTrigger.hash(*again.serialize()) == BaseEventTrigger.hash(*trigger.serialize())
+
+
+def test_an_asset_can_be_watched_with_it():
+    """The use that needs no sensor."""
+    trigger = IcebergAppendTrigger(table="db.events")
+
+    asset = Asset("events", watchers=[AssetWatcher(name="appends", trigger=trigger)])
+
+    assert asset.watchers[0].trigger is trigger
+
+
+@pytest.mark.parametrize("interval", [0, -1, float("nan"), True])
+def test_an_interval_without_a_pause_is_refused(interval):
+    """It would ask the catalog as fast as it answers."""
+    with pytest.raises(InputError, match="poll_interval"):
+        IcebergAppendTrigger(table="db.events", poll_interval=interval)
