@@ -51,7 +51,7 @@ def command_lines(script: str) -> Iterator[list[str]]:
 
 def documented_commands() -> list[tuple[str, list[str]]]:
     """Every command line of every bash block, and where it stands."""
-    return [(str(block), words) for block in all_blocks("bash") for words in command_lines(block.text)]
+    return [(str(block), words) for block in all_blocks("bash", "sh") for words in command_lines(block.text)]
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *(page for top in ("docs", "docker") for page in sorted((ROOT / top).rglob("*.md"))),
+]
 
 _FENCE = re.compile(r"^ *(?P<ticks>```+)(?P<language>\S*) *$")
 _DIRECTIVE = re.compile(r"^<!-- (?P<name>[a-z]+)(?:: (?P<value>.+?))? -->$")

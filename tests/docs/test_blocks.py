@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("docs")
 
-LANGUAGES = {"bash", "diff", "ini", "json", "python", "text", "toml", "yaml"}
+SHELL = ("bash", "sh")
+LANGUAGES = {*SHELL, "diff", "ini", "json", "python", "text", "toml", "yaml"}
 DIRECTIVES = {"from", "save", "twins", "install"}
 RUN_WITH_BASH = "docs/tutorial.md"  # by test_tutorial.py
 
@@ -135,7 +136,7 @@ def normal(lines):
     return Counter(line.strip() for line in lines if line.strip())
 
 
-@pytest.mark.parametrize("block", named("bash"))
+@pytest.mark.parametrize("block", named(*SHELL))
 def test_bash_blocks_parse(block):
     """By the shell itself, without running them."""
     done = subprocess.run(["bash", "-n"], input=block.text, text=True, capture_output=True, check=False)
