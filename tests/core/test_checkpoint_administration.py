@@ -1,0 +1,195 @@
+"""What people do to a checkpoint by hand, and what the next run makes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_ips.core.administration import abandon, reset, rewind, seed
+from airflow_provider_ips.core.checkpoint import Checkpoint, PendingCapture, SourcePosition, SourceRange
+from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
+from airflow_provider_ips.core.positions import Position, RunIdentity
+from airflow_provider_ips.core.record import Kind
+from airflow_provider_ips.core.transitions import (
+    CommitOutcome,
+    Fresh,
+    Replay,
+    begin,
+    commit,
+    new_capture_id,
+    resolve_capture,
+)
+
+EVENTS = "db.events"
+USERS = "db.users"
+CONSUMER = "daily.capture"
+
+
+def at(snapshot_id: int) -> Position:
+    return Position(
+        table_uuid="uuid-1", snapshot_id=snapshot_id, sequence_number=snapshot_id, committed_at_ms=snapshot_id * 1000
+    )
+
+
+def standing(snapshot_id: int, source: str = EVENTS) -> SourcePosition:
+    return SourcePosition(source=source, branch="main", position=at(snapshot_id))
+
+
+def run(day: int) -> RunIdentity:
+    return RunIdentity(dag_id="daily", run_id=f"r{day}", map_index=-1, run_after=f"2026-11-{day:02d}T00:00:00+00:00")
+
+
+def captured(document: Checkpoint | None, day: int, **heads: int) -> Checkpoint:
+    capture_id = new_capture_id(document, consumer=CONSUMER, run=run(day))
+    ranges = tuple(
+        SourceRange(
+            source=f"db.{name}",
+            branch="main",
+            kind=Kind.RANGE,
+            from_exclusive=None if document is None else document.position_of(f"db.{name}", "main"),
+            to_inclusive=at(head),
+            icdc_table=f"icdc.{name}_{day}",
+        )
+        for name, head in heads.items()
+    )
+    pending = PendingCapture(capture_id=capture_id, run=run(day), started_at_ms=1, ranges=ranges)
+    return begin(document, consumer=CONSUMER, pending=pending)
+
+
+def committed(document: Checkpoint | None, day: int, **heads: int) -> Checkpoint:
+    begun = captured(document, day, **heads)
+    assert begun.pending is not None
+    return commit(begun, capture_id=begun.pending.capture_id, run=run(day), now_ms=2).checkpoint
+
+
+def test_a_seeded_consumer_starts_from_there():
+    """The first run's range begins at the seeded position."""
+    document = seed(None, consumer=CONSUMER, positions=[standing(10)], now_ms=1)
+    assert document.revision == 1
+    assert resolve_capture(document, run(1)) == Fresh()
+    assert committed(document, 1, events=20).history[-1].ranges[0].from_exclusive == at(10)
+
+
+def test_a_seed_never_overwrites():
+    """To move an existing position takes a word that says so."""
+    document = seed(None, consumer=CONSUMER, positions=[standing(10)], now_ms=1)
+    with pytest.raises(CheckpointConflictError, match="has a position") as caught:
+        seed(document, consumer=CONSUMER, positions=[standing(20)], now_ms=2)
+    assert "reset" in caught.value.remedy
+
+
+def test_a_source_can_be_seeded_beside_others():
+    """A source that is added to a running consumer may start from a chosen place too."""
+    document = committed(None, 1, events=10)
+    document = seed(document, consumer=CONSUMER, positions=[standing(5, USERS)], now_ms=3)
+    assert (document.position_of(EVENTS, "main"), document.position_of(USERS, "main")) == (at(10), at(5))
+    assert isinstance(resolve_capture(document, run(1)), Replay)
+
+
+def test_nothing_is_seeded_under_a_pending_capture():
+    """Its commit would find another position than the one it began from."""
+    with pytest.raises(CheckpointConflictError, match="pending") as caught:
+        seed(captured(None, 1, events=10), consumer=CONSUMER, positions=[standing(5)], now_ms=2)
+    assert "abandon" in caught.value.remedy
+
+
+def test_a_rewound_consumer_takes_everything_since():
+    """Back to before a capture: its range and all later ones are captured again, in all its sources."""
+    document = None
+    for day in (1, 2, 3):
+        document = committed(document, day, events=day * 10, users=day)
+    assert document is not None
+    back = rewind(document, capture_id=document.history[1].capture_id)
+    assert (back.position_of(EVENTS, "main"), back.position_of(USERS, "main")) == (at(10), at(1))
+    assert [capture.run for capture in back.history] == [run(1)]
+    assert back.revision == document.revision + 1
+
+
+def test_a_rewound_run_captures_as_new_and_the_one_before_it_is_the_newest():
+    """What was undone may run again; what was not is replayed."""
+    document = None
+    for day in (1, 2):
+        document = committed(document, day, events=day * 10)
+    assert document is not None
+    back = rewind(document, capture_id=document.history[1].capture_id)
+    assert isinstance(resolve_capture(back, run(2)), Fresh)
+    assert isinstance(resolve_capture(back, run(1)), Replay)
+    again = captured(back, 2, events=30)
+    assert again.pending is not None
+    assert again.pending.capture_id != document.history[1].capture_id
+
+
+def test_rewinding_to_the_beginning_leaves_no_position():
+    """The next run is a first run again."""
+    document = committed(committed(None, 1, events=10), 2, events=20)
+    assert rewind(document, capture_id=document.history[0].capture_id).positions == ()
+
+
+def test_a_rewind_puts_back_a_source_that_joined_later():
+    """A source whose first range is undone has no position again; the others go back to theirs."""
+    document = committed(committed(None, 1, events=10), 2, events=20, users=5)
+    back = rewind(document, capture_id=document.history[1].capture_id)
+    assert back.positions == (standing(10),)
+
+
+def test_a_rewind_gives_up_the_pending_capture():
+    """Its range began where the consumer no longer stands; its late commit fails instead of jumping ahead."""
+    document = committed(committed(None, 1, events=10), 2, events=20)
+    begun = captured(document, 3, events=30)
+    assert begun.pending is not None
+    back = rewind(begun, capture_id=document.history[1].capture_id)
+    assert back.pending is None
+    assert "icdc.events_3" in back.retained
+    with pytest.raises(CheckpointConflictError):
+        commit(back, capture_id=begun.pending.capture_id, run=run(3), now_ms=5)
+
+
+def test_only_a_remembered_capture_can_be_rewound_to():
+    """A guess would misplace the consumer."""
+    with pytest.raises(InputError, match="'nowhere'"):
+        rewind(committed(None, 1, events=10), capture_id="nowhere")
+
+
+def test_a_reset_consumer_is_new():
+    """No position, no history; the next run starts by `initial`, and old ICDC tables still go."""
+    document = reset(captured(committed(None, 1, events=10), 2, events=20))
+    assert (document.positions, document.history, document.pending) == ((), (), None)
+    assert set(document.retained) == {"icdc.events_1", "icdc.events_2"}
+    assert resolve_capture(document, run(1)) == Fresh()
+    assert seed(document, consumer=CONSUMER, positions=[standing(5)], now_ms=3).position_of(EVENTS, "main") == at(5)
+
+
+def test_one_source_can_be_reset():
+    """A source that left the DAG goes from the document; the others stay where they are."""
+    document = reset(committed(None, 1, events=10, users=5), sources=[(USERS, "main")])
+    assert document.positions == (standing(10),)
+    with pytest.raises(InputError, match="no position"):
+        reset(document, sources=[(USERS, "main")])
+
+
+def test_one_source_is_not_reset_under_a_pending_capture():
+    """Its commit moves all sources together."""
+    document = captured(committed(None, 1, events=10), 2, events=20)
+    with pytest.raises(CheckpointConflictError, match="pending"):
+        reset(document, sources=[(EVENTS, "main")])
+
+
+def test_an_abandoned_capture_is_taken_again():
+    """The position stays, the next run covers the range, and the run that was given up cannot commit any more."""
+    begun = captured(committed(None, 1, events=10), 2, events=20)
+    assert begun.pending is not None
+    document = abandon(begun)
+    assert document.pending is None
+    with pytest.raises(CheckpointConflictError, match="abandoned"):
+        commit(document, capture_id=begun.pending.capture_id, run=run(2), now_ms=3)
+    following = captured(document, 3, events=30)
+    assert following.pending is not None
+    assert following.pending.ranges[0].from_exclusive == at(10)
+    result = commit(following, capture_id=following.pending.capture_id, run=run(3), now_ms=4)
+    assert result.outcome is CommitOutcome.ADVANCED
+    assert set(result.drop) == {"icdc.events_1", "icdc.events_2"}
+
+
+def test_nothing_pending_nothing_to_abandon():
+    """Said, and not passed over: the name may be misspelled."""
+    with pytest.raises(InputError, match="no pending"):
+        abandon(committed(None, 1, events=10))

@@ -1,0 +1,262 @@
+"""Laws of the checkpoint, over invented lives of a consumer.
+
+A consumer of two growing tables is driven through runs that retry, fail, crash between any two steps, are superseded,
+cleared and replayed. Each snapshot of a table must end up in exactly one committed range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
+
+from airflow_provider_ips.core.administration import abandon, rewind
+from airflow_provider_ips.core.checkpoint import Checkpoint, PendingCapture, SourceRange
+from airflow_provider_ips.core.errors import CheckpointConflictError
+from airflow_provider_ips.core.positions import Position, RunIdentity
+from airflow_provider_ips.core.record import Kind
+from airflow_provider_ips.core.store import InMemoryStore
+from airflow_provider_ips.core.transitions import (
+    CommitOutcome,
+    Replay,
+    Retry,
+    begin,
+    commit,
+    new_capture_id,
+    resolve_capture,
+    settle_empty,
+)
+
+CONSUMER = "daily.capture"
+SOURCES = ("db.events", "db.users")
+HISTORY = 4
+
+
+def at(snapshot: int) -> Position:
+    """Snapshot ``n`` of a table added file ``n``; 0 is the table before any."""
+    return Position(
+        table_uuid="uuid-1", snapshot_id=snapshot or None, sequence_number=snapshot, committed_at_ms=snapshot
+    )
+
+
+def number(position: Position | None) -> int:
+    return 0 if position is None else position.sequence_number
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one execution of a capture handed to its job."""
+
+    capture_id: str
+    run: RunIdentity
+    ranges: tuple[SourceRange, ...]
+    replay: bool
+
+
+class Consumer(RuleBasedStateMachine):
+    """One consumer, its store, two tables, and what has been committed by whom."""
+
+    captures: Bundle[Taken] = Bundle("captures")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store = InMemoryStore()
+        self.heads = dict.fromkeys(SOURCES, 0)
+        self.compactions: dict[str, set[int]] = {source: set() for source in SOURCES}
+        self.runs = 0
+        self.clock = 0
+        self.committed: dict[str, tuple[SourceRange, ...]] = {}
+        self.settled: list[tuple[SourceRange, ...]] = []
+        self.order: list[RunIdentity] = []
+        self.began: dict[str, tuple[SourceRange, ...]] = {}
+        self.abandoned: set[str] = set()
+        self.last: dict[str, int] = dict.fromkeys(SOURCES, 0)
+        self.dropped: set[str] = set()
+
+    def document(self) -> Checkpoint | None:
+        return self.store.read(CONSUMER)
+
+    def write(self, changed: Checkpoint, read: Checkpoint | None) -> None:
+        if changed is not read:
+            self.store.write(changed, expected_revision=None if read is None else read.revision)
+
+    @rule(source=st.sampled_from(SOURCES), files=st.integers(1, 3))
+    def append(self, source: str, files: int) -> None:
+        self.heads[source] += files
+
+    @rule(source=st.sampled_from(SOURCES))
+    def compact(self, source: str) -> None:
+        """A snapshot that holds nothing to process."""
+        self.heads[source] += 1
+        self.compactions[source].add(self.heads[source])
+
+    @rule(target=captures, behind=st.integers(0, 6), crash=st.booleans(), bound=st.integers(1, 5))
+    def capture(self, behind: int, bound: int, *, crash: bool) -> Any:
+        """A capture task of a new run, or of one that ran before (a retry, or cleared by somebody)."""
+        if behind == 0 or self.runs == 0:
+            self.runs += 1
+        who = self.run_number(max(self.runs - behind, 1))
+        read = self.document()
+        try:
+            found = resolve_capture(read, who)
+        except CheckpointConflictError:
+            assert who in self.order[:-1], "only a run that committed, and was followed, is refused"
+            return self.nothing()
+        if isinstance(found, Replay):
+            assert who == self.order[-1]
+            assert found.committed.ranges == self.committed[found.committed.capture_id]
+            return Taken(found.committed.capture_id, who, found.committed.ranges, replay=True)
+        if isinstance(found, Retry):
+            assert found.pending.ranges == self.began[found.pending.capture_id]
+            return Taken(found.pending.capture_id, who, found.pending.ranges, replay=False)
+        return self.capture_fresh(read, who, bound, crash=crash)
+
+    def capture_fresh(self, read: Checkpoint | None, who: RunIdentity, bound: int, *, crash: bool) -> Any:
+        capture_id = new_capture_id(read, consumer=CONSUMER, run=who)
+        assert capture_id not in self.began
+        ranges = tuple(self.planned(read, source, capture_id, bound) for source in SOURCES)
+        if all(r.icdc_table is None for r in ranges):
+            self.clock += 1
+            after = settle_empty(
+                read, consumer=CONSUMER, run=who, ranges=ranges, now_ms=self.clock, history_length=HISTORY
+            )
+            if not crash:
+                self.write(after, read)
+                self.settled.append(ranges)
+            return self.nothing()
+        pending = PendingCapture(capture_id=capture_id, run=who, started_at_ms=self.clock, ranges=ranges)
+        after = begin(read, consumer=CONSUMER, pending=pending)
+        if crash:
+            return self.nothing()
+        self.write(after, read)
+        self.began[capture_id] = ranges
+        return Taken(capture_id, who, ranges, replay=False)
+
+    def planned(self, read: Checkpoint | None, source: str, capture_id: str, bound: int) -> SourceRange:
+        start = None if read is None else read.position_of(source, "main")
+        end = min(number(start) + bound, self.heads[source])
+        files = set(range(number(start) + 1, end + 1)) - self.compactions[source]
+        return SourceRange(
+            source=source,
+            branch="main",
+            kind=Kind.RANGE if files else Kind.EMPTY,
+            from_exclusive=start,
+            to_inclusive=at(end),
+            icdc_table=f"icdc.{source}_{capture_id}" if files else None,
+        )
+
+    @rule(taken=captures, crash=st.sampled_from(["never", "before the write", "before the drops"]))
+    def commit(self, taken: Taken | None, crash: str) -> None:
+        """A commit task, once or again, in time or late, dying before its write or before its drops."""
+        read = self.document()
+        if taken is None or read is None:
+            return
+        self.clock += 1
+        try:
+            result = commit(
+                read,
+                capture_id=taken.capture_id,
+                run=taken.run,
+                now_ms=self.clock,
+                history_length=HISTORY,
+                replay=taken.replay,
+            )
+        except CheckpointConflictError:
+            assert taken.capture_id not in self.committed or self.forgotten(read, taken), "a done commit never fails"
+            return
+        if result.outcome is not CommitOutcome.ADVANCED:
+            assert result.checkpoint is read
+            assert taken.capture_id in self.committed or result.outcome is not CommitOutcome.ALREADY_DONE
+        elif crash != "before the write":
+            self.write(result.checkpoint, read)
+            assert taken.capture_id not in self.committed
+            self.committed[taken.capture_id] = taken.ranges
+            self.order.append(taken.run)
+            assert set(result.drop).isdisjoint(r.icdc_table for r in taken.ranges)
+        if crash == "never":
+            self.dropped |= set(result.drop)
+
+    def forgotten(self, read: Checkpoint, taken: Taken) -> bool:
+        return taken.capture_id not in {c.capture_id for c in read.history}
+
+    @precondition(lambda self: (document := self.document()) is not None and document.pending is not None)
+    @rule()
+    def abandon(self) -> None:
+        read = self.document()
+        assert read is not None
+        self.write(abandon(read), read)
+
+    @rule(back=st.integers(1, 3))
+    def rewind(self, back: int) -> None:
+        """Only this takes ranges back: they are captured again, and no longer count as committed."""
+        read = self.document()
+        wrote = [c for c in read.history if c.wrote] if read is not None else []
+        if read is None or len(wrote) < back:
+            return
+        undone = read.history[read.history.index(wrote[-back]) :]
+        self.write(rewind(read, capture_id=wrote[-back].capture_id), read)
+        for capture in undone:
+            self.committed.pop(capture.capture_id, None)
+        self.order = self.order[:-back]
+        self.last = {source: self.position(source) for source in SOURCES}
+        self.settled = [ranges for ranges in self.settled if self.lies_before(ranges)]
+        self.dropped.clear()  # a replay of what is the newest run now makes its tables again
+
+    def lies_before(self, ranges: tuple[SourceRange, ...]) -> bool:
+        return all(number(r.to_inclusive) <= self.last[r.source] for r in ranges)
+
+    def run_number(self, day: int) -> RunIdentity:
+        return RunIdentity(
+            dag_id="daily", run_id=f"r{day}", map_index=-1, run_after=f"2026-01-01T00:00:{day % 60:02d}+00:00"
+        )
+
+    def position(self, source: str) -> int:
+        read = self.document()
+        return 0 if read is None else number(read.position_of(source, "main"))
+
+    def nothing(self) -> None:
+        """A capture that handed nothing to a job."""
+
+    @invariant()
+    def every_file_is_committed_once(self) -> None:
+        """Nothing is lost, nothing is in two committed ranges: they are exactly what lies up to the position."""
+        for source in SOURCES:
+            files = [
+                file
+                for ranges in [*self.committed.values(), *self.settled]
+                for r in ranges
+                if r.source == source
+                for file in range(number(r.from_exclusive) + 1, number(r.to_inclusive) + 1)
+            ]
+            assert sorted(files) == list(range(1, self.position(source) + 1))
+
+    @invariant()
+    def positions_move_forward_only(self) -> None:
+        for source in SOURCES:
+            assert self.position(source) >= self.last[source]
+            self.last[source] = self.position(source)
+
+    @invariant()
+    def the_document_survives_its_text_and_stays_bounded(self) -> None:
+        read = self.document()
+        if read is not None:
+            assert Checkpoint.parse(read.to_text(), consumer=CONSUMER) == read
+            assert len([c for c in read.history if c.wrote]) <= HISTORY
+
+    @invariant()
+    def what_is_needed_is_not_dropped(self) -> None:
+        """Neither the pending capture's ICDC tables nor those of the newest committed one, which may be cleared."""
+        read = self.document()
+        if read is not None:
+            newest = [c.icdc_tables for c in read.history if c.wrote][-1:]
+            pending = read.pending.icdc_tables if read.pending else ()
+            assert self.dropped.isdisjoint([*pending, *(t for tables in newest for t in tables)])
+
+
+TestConsumer = Consumer.TestCase
+TestConsumer.settings = settings(
+    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
