@@ -169,6 +169,21 @@ def is_proven_root(history: TableHistory, oldest: SnapshotFacts) -> bool:
     ) and _counts_only_itself(oldest)
 
 
+def has_seen_older_files(history: TableHistory, position: Position, to: SnapshotFacts) -> bool:
+    """Tell whether every file of ``to`` that is not newer by number was in the lineage of ``position``.
+
+    Numbers count the commits of all branches. Where the head was set to another branch, it holds files with smaller
+    numbers that ``position`` never saw. So the head's newest older snapshot must be an ancestor of ``position``.
+    """
+    chain = walk_back(history, to)
+    there = None if position.snapshot_id is None else history.snapshot(position.snapshot_id)
+    older = next((s.snapshot_id for s in chain if s.sequence_number <= position.sequence_number), None)
+    if older is not None:
+        return older in {s.snapshot_id for s in walk_back(history, there)}
+    # Expired together with all that came before the head's retained history, or the head begins anew.
+    return there is None or is_proven_root(history, chain[-1])
+
+
 def _counts_only_itself(oldest: SnapshotFacts) -> bool:
     """A first snapshot's totals are what it added. A cut-off snapshot that emptied the table lists nothing either."""
     removed = oldest.count("deleted-data-files") or 0

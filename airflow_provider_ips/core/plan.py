@@ -12,6 +12,7 @@ from airflow_provider_ips.core.history import (
     DATA,
     DELETES,
     Lineage,
+    has_seen_older_files,
     head_position,
     is_proven_root,
     position_of,
@@ -210,10 +211,12 @@ def _resync(
 ) -> CapturePlan:
     """Select live files by sequence number; refused wherever numbers prove nothing."""
     if to is None or committed.sequence_number <= 0 or to.sequence_number <= committed.sequence_number:
-        raise _resync_refused(history, committed, to)
+        raise _resync_refused(history, committed, to, why=_NO_NUMBERS)
+    if not has_seen_older_files(history, committed, to):
+        raise _resync_refused(history, committed, to, why=_OTHER_BRANCH)
     manifests = history.reads_manifests(to.snapshot_id)
     if any(m.min_sequence_number <= 0 and _may_hold_live(m) for m in manifests):
-        raise _resync_refused(history, committed, to)
+        raise _resync_refused(history, committed, to, why=_NO_NUMBERS)
     floor = committed.sequence_number
     newer = [m for m in manifests if _may_hold_live(m) and m.sequence_number > floor]
     selections = [
@@ -232,11 +235,18 @@ def _resync(
     )
 
 
-def _resync_refused(history: TableHistory, committed: Position, to: SnapshotFacts | None) -> GapError:
+_NO_NUMBERS = "Files written by format v1 all carry number 0, so newer files cannot be told from older ones"
+_OTHER_BRANCH = (
+    "The head descends from a snapshot that is older than the checkpoint and not known to be its ancestor, so older "
+    "files may never have been processed"
+)
+
+
+def _resync_refused(history: TableHistory, committed: Position, to: SnapshotFacts | None, *, why: str) -> GapError:
     return GapError(
         f"{history.name} cannot be resynchronised: sequence numbers prove nothing between {committed} "
         f"(number {committed.sequence_number}) and the head (number {to.sequence_number if to else 0})",
-        consequence="Files written by format v1 all carry number 0, so newer files cannot be told from older ones",
+        consequence=why,
         remedy="set on_gap='full' for one run",
     )
 

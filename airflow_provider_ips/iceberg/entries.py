@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -48,7 +49,9 @@ class EntryLayout:
         self._fields = _paired(header.schema.fields, reader)
         file_field = next(f for f in header.schema.fields if f.field_id == DATA_FILE)
         file_reader = next(r for field_id, r in self._fields if field_id == DATA_FILE)
-        self._file = [(i, r, i in wanted) for i, r in _paired(file_field.field_type.fields, file_reader)]  # type: ignore[attr-defined]
+        # Partitions are always read: PyIceberg skips a decimal as if it had a length, and misreads all that follows.
+        read = {*wanted, PARTITION}
+        self._file = [(i, r, i in read) for i, r in _paired(file_field.field_type.fields, file_reader)]  # type: ignore[attr-defined]
         self._unions = {f["field-id"]: isinstance(f["type"], list) for f in header.avro_schema["fields"]}
         _check_null_first(header.avro_schema)
 
@@ -113,10 +116,21 @@ class EntryLayout:
         return encode_long(0) if value is None else encode_long(1) + encode_long(value)
 
 
+def with_row_ids(header: Header) -> Header:
+    """The header for entries whose files all have a ``first_row_id`` written out."""
+    schema = json.loads(header.meta["avro.schema"])
+    file_type = next(f["type"] for f in schema["fields"] if f["field-id"] == DATA_FILE)
+    if all(f["field-id"] != FIRST_ROW_ID for f in file_type["fields"]):
+        file_type["fields"].append(
+            {"name": "first_row_id", "type": ["null", "long"], "default": None, "field-id": FIRST_ROW_ID}
+        )
+    return Header(meta={**header.meta, "avro.schema": json.dumps(schema).encode()}, sync=header.sync)
+
+
 def with_first_row_id(entry: Entry, value: int) -> bytes:
-    """The file's bytes with ``first_row_id`` written out."""
+    """The file's bytes with ``first_row_id`` written out; last, where a manifest from before v3 has no field."""
     if entry.first_row_id_at is None:
-        return entry.raw_file
+        return entry.raw_file + encode_long(1) + encode_long(value)
     start, end = entry.first_row_id_at
     return entry.raw_file[:start] + encode_long(1) + encode_long(value) + entry.raw_file[end:]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import secrets
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from airflow_provider_ips.iceberg.avro import Header
 from airflow_provider_ips.iceberg.columns import check_columns, column_ranges
 from airflow_provider_ips.iceberg.entries import CONTENT, DELETED, EntryLayout
 from airflow_provider_ips.iceberg.faults import describe, foreign_faults, mapped
+from airflow_provider_ips.iceberg.manifest_lists import FIRST_ROW_ID as LISTED_FIRST_ROW_ID
 from airflow_provider_ips.iceberg.manifest_lists import read_manifest_list, write_manifest_list
 from airflow_provider_ips.iceberg.metadata import IDENTITY, Identity, icdc_metadata, icdc_snapshot_id
 from airflow_provider_ips.iceberg.moves import Moved, copy_manifest, open_stream, splice_manifest
@@ -236,7 +238,7 @@ class _Build:
         try:
             with ThreadPoolExecutor(max_workers=max(1, min(PARALLEL_COPIES, len(jobs)))) as pool:
                 moved = list(pool.map(lambda job: self._move(*job), jobs))
-        except foreign_faults():
+        except BaseException:
             self._clean()
             raise
         return [m for m in moved if m.manifest is not None]
@@ -269,7 +271,7 @@ class _Build:
             )
             with self._io.new_output(metadata_path).create(overwrite=True) as stream:
                 stream.write(document)
-        except foreign_faults():
+        except BaseException:
             self._clean()
             raise
         self._register(target, metadata_path)
@@ -318,8 +320,15 @@ class _Build:
 
 
 def _listed(source: IcebergSource, plan: CapturePlan) -> dict[str, ManifestFile]:
-    """Everything that manifest lists say about the plan's manifests, by path; the lists were read for the plan."""
-    known = {m.manifest_path: m for manifests in source._lists.values() for m in manifests}  # noqa: SLF001 - one ring
+    """Everything that manifest lists say about the plan's manifests, by path; the lists were read for the plan.
+
+    A list from before an upgrade to v3 has no row ids, a later one assigns them to the same manifest.
+    """
+    listed = (m for manifests in source._lists.values() for m in manifests)  # noqa: SLF001 - one ring
+    known: dict[str, ManifestFile] = {}
+    for manifest in listed:
+        if manifest.manifest_path not in known or manifest[LISTED_FIRST_ROW_ID] is not None:
+            known[manifest.manifest_path] = manifest
     return {s.manifest.path: known[s.manifest.path] for s in plan.selections}
 
 
@@ -352,7 +361,7 @@ def _location(catalog: Catalog, source: IcebergSource, target: TableIdentifier, 
     if base is None:
         base = f"{source_home.rpartition('/')[0]}/__{'_'.join(target.namespace)}"
     home = f"{base.rstrip('/')}/{target.name}"
-    if _plain(home).startswith(f"{_plain(source_home)}/"):
+    if f"{_plain(home)}/".startswith(f"{_plain(source_home)}/"):
         raise InputError(
             f"the ICDC table's location {home} lies under the source's, {source_home}",
             consequence="The source's orphan clean-up would delete its files, or a drop of one could reach the other",
@@ -373,8 +382,8 @@ def _namespace_location(catalog: Catalog, target: TableIdentifier) -> str | None
 
 
 def _plain(location: str) -> str:
-    """The path without what different writers put before it."""
-    return re.sub(r"^[a-z0-9]+:/*", "/", location)
+    """The path without what different writers put before or into it: schemes, doubled slashes, ``..``."""
+    return posixpath.normpath(re.sub(r"^([a-z0-9]+:)?/*", "/", location))
 
 
 def _totals(moved: Sequence[Moved]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from io import BufferedReader
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
+from airflow_provider_ips.core.errors import UnsupportedTableError
 from airflow_provider_ips.core.plan import Take
 from airflow_provider_ips.iceberg.avro import SYNC_BYTES, BlockWriter, Header
 from airflow_provider_ips.iceberg.entries import (
@@ -20,6 +21,7 @@ from airflow_provider_ips.iceberg.entries import (
     Entry,
     EntryLayout,
     with_first_row_id,
+    with_row_ids,
 )
 from airflow_provider_ips.iceberg.manifest_lists import FIRST_ROW_ID as LISTED_FIRST_ROW_ID
 from airflow_provider_ips.iceberg.manifest_lists import changed
@@ -85,6 +87,8 @@ def copy_manifest(source_io: FileIO, target_io: FileIO, manifest: ManifestFile, 
             while chunk := source.read(CHUNK_BYTES):
                 target.write(chunk)
                 copied += len(chunk)
+    if copied < manifest.manifest_length:
+        raise _disagreement(manifest, f"{copied} bytes", f"{manifest.manifest_length}")
     return Moved(
         manifest=changed(manifest, manifest_path=path, manifest_length=copied),
         files=(manifest.added_files_count or 0) + (manifest.existing_files_count or 0),
@@ -102,15 +106,33 @@ def splice_manifest(
         wanted = _resolved(layout, source, manifest, wants(selection))
         first = next(wanted, None)
         if first is None:
+            _check_count(manifest, selection, 0)
             return Moved(manifest=None)
         with target_io.new_output(path).create(overwrite=True) as target:
             tally = _Tally(header)
-            writer = BlockWriter(target, Header(meta=header.meta, sync=os.urandom(SYNC_BYTES)))
+            written = header if manifest[LISTED_FIRST_ROW_ID] is None else with_row_ids(header)
+            writer = BlockWriter(target, Header(meta=written.meta, sync=os.urandom(SYNC_BYTES)))
             for entry in _chain(first, wanted):
                 tally.count(entry)
                 writer.add(layout.encode(entry))
             writer.flush()
+    _check_count(manifest, selection, tally.files)
     return tally.moved(manifest, path, writer.length, snapshot_id)
+
+
+def _check_count(manifest: ManifestFile, selection: Selection, files: int) -> None:
+    """A manifest cut off between two blocks reads as a shorter one, without any error."""
+    if selection.take is Take.ADDED and files != manifest.added_files_count:
+        raise _disagreement(manifest, f"{files} added files", str(manifest.added_files_count))
+
+
+def _disagreement(manifest: ManifestFile, found: str, listed: str) -> UnsupportedTableError:
+    return UnsupportedTableError(
+        f"{manifest.manifest_path} holds {found}, its manifest list says {listed}",
+        consequence="Files would be missing from the capture, or there that nobody appended",
+        remedy="check the storage; the file was cut off or overwritten. If engines can read the table, rewrite "
+        "its manifests (CALL rewrite_manifests) and process it in full once",
+    )
 
 
 def wants(selection: Selection) -> Callable[[Entry], bool]:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.table.refs import SnapshotRefType
 
 from airflow_provider_ips.core.errors import InputError, UnsupportedTableError
 from airflow_provider_ips.core.history import ManifestFacts, SnapshotFacts, head_position
@@ -111,13 +112,22 @@ def open_source(catalog: Catalog, table: str, branch: str = "main") -> IcebergSo
         except (NoSuchTableError, NoSuchNamespaceError, NoSuchIcebergTableError) as error:
             raise _absent(catalog, identifier) from error
     _check_supported(loaded, table)
-    if branch != "main" and branch not in loaded.metadata.refs:
-        raise InputError(
-            f"{table} has no branch {branch!r}",
-            consequence="There is nothing to capture from",
-            remedy=f"use one of {sorted(loaded.metadata.refs) or ['main']}",
-        )
+    _check_branch(loaded, table, branch)
     return IcebergSource(loaded, table, branch)
+
+
+def _check_branch(loaded: Table, table: str, branch: str) -> None:
+    refs = loaded.metadata.refs
+    if branch == "main" or (branch in refs and refs[branch].snapshot_ref_type is SnapshotRefType.BRANCH):
+        return
+    branches = {name for name, ref in refs.items() if ref.snapshot_ref_type is SnapshotRefType.BRANCH}
+    raise InputError(
+        f"{branch!r} is a tag of {table}, not a branch" if branch in refs else f"{table} has no branch {branch!r}",
+        consequence="A tag stays where it is, so nothing would ever be new"
+        if branch in refs
+        else "There is nothing to capture from",
+        remedy=f"use one of {sorted(branches | {'main'})}",
+    )
 
 
 def position_at(source: IcebergSource, *, snapshot_id: int | None = None, time_ms: int | None = None) -> Position:
