@@ -78,8 +78,12 @@ def is_expanded(task: Operator) -> bool:
 
 
 def _instances(answer: Mapping[str, str | None], task_id: str, excused: Collection[int]) -> dict[str, str | None]:
-    idle = {f"{task_id}_{index}" for index in excused}
-    live = {name: state for name, state in answer.items() if state != REMOVED}
+    """Name instances as the UI does, ``<task_id>[<map_index>]``, lest one overwrites a task that is called like it."""
+    idle = {f"{task_id}[{index}]" for index in excused}
+    named = {
+        f"{task_id}[{name.removeprefix(task_id)[1:]}]" if name != task_id else name: answer[name] for name in answer
+    }
+    live = {name: state for name, state in named.items() if state != REMOVED}
     wanted = {name: state for name, state in live.items() if not (name in idle and state == SKIPPED)}
     return wanted if live else {task_id: None}
 

@@ -47,6 +47,13 @@ def _has_mark(task: object, mark: str) -> bool:
     return bool(getattr(getattr(task, "operator_class", type(task)), mark, False))
 
 
+def complete_dag(dag: DAG) -> None:
+    """Draw the arrows of commits that stand before their capture in the file, then check."""
+    for commit in _commits(dag):
+        commit.depend_on_capture()
+    check_dag(dag)
+
+
 def check_dag(dag: DAG) -> None:
     """Refuse every capture and commit of a DAG that could not be right."""
     committed: dict[str, str] = {}

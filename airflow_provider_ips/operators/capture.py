@@ -72,7 +72,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
     :param on_active_run: When another run of this consumer has captured and is still active: ``"fail"``, or ``"wait"``
         until it is not.
     :param checkpoint_store: Where checkpoints live; the default is ``[ips] checkpoint_store``.
-    :param max_active_tis_per_dag: One at a time, for one consumer has one pending capture.
+    :param max_active_tis_per_dag: One at a time, for one consumer has one pending capture. A mapped capture has one
+        consumer for each instance, and is not limited.
     """
 
     template_fields: Sequence[str] = (
@@ -143,7 +144,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
     def resolve_template_files(self) -> None:
         """Check the wiring too: Airflow calls this when the DAG file was read and the graph is complete."""
         super().resolve_template_files()
-        _wiring.check_dag(self.dag)
+        _wiring.complete_dag(self.dag)
 
     def execute(self, context: Context) -> None:
         """Capture, push the XComs, and skip what has nothing to process."""
@@ -184,10 +185,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         if _is_template(self.source_tables):
             return ()
         sources = parse_sources(_entries(self.source_tables), defaults)
-        pairs = tuple((source, source.settings(defaults)) for source in sources)
-        for source, settings in pairs:
-            _refuse_changes(source, settings)
-        return pairs
+        return tuple((source, source.settings(defaults)) for source in sources)
 
     def _request(self, run: RunIdentity) -> Request:
         from airflow_provider_ips.operators._capture_run import Request
@@ -323,15 +321,6 @@ def _entries(value: object) -> object:
     if isinstance(value, list | tuple):
         return [_entries(entry) for entry in value]
     return value
-
-
-def _refuse_changes(source: SourceTable, settings: CaptureSettings) -> None:
-    if settings.captures_changes:
-        raise InputError(
-            f"data_operations={list(settings.data_operations)} for {source.table!r}: only appends are captured",
-            consequence="A capture of changes that is not exact would bring stale rows back",
-            remedy='set data_operations=("append",), and on_other_operation for what else happens to the table',
-        )
 
 
 def _is_template(value: object) -> bool:

@@ -99,13 +99,12 @@ class IpCommitOperator(BaseOperator):
                 consequence="ICDC tables would be kept, or dropped, against what was meant",
                 remedy=f"use one of {', '.join(map(repr, ICDC_RETENTION))}",
             )
-        self._depend()
+        self.depend_on_capture()
 
     def resolve_template_files(self) -> None:
         """Check the wiring too: Airflow calls this when the DAG file was read and the graph is complete."""
         super().resolve_template_files()
-        self._depend()
-        _wiring.check_dag(self.dag)
+        _wiring.complete_dag(self.dag)
 
     def execute(self, context: Context) -> None:
         """Ask for evidence, move the checkpoint, and let ICDC tables go."""
@@ -115,7 +114,7 @@ class IpCommitOperator(BaseOperator):
         results = [self._commit(each, context) for each in captured]
         context["ti"].xcom_push(key="commit", value=results if len(results) > 1 else results[0])
 
-    def _depend(self) -> None:
+    def depend_on_capture(self) -> None:
         """Lie behind the capture. One named by its id may be defined later in the file."""
         if self._dag is None:
             return

@@ -27,14 +27,14 @@ class Job:
         self.seen.append(found[0] if len(found) == 1 else found)
 
 
-def incremental(dag_id, source, job, *, capture=None, work=None, commit=None):
+def incremental(dag_id, source, job, *, capture=None, commit=None):
     """One or several sources, one job, committed together."""
     with DAG(dag_id, schedule=None) as dag:
         captured = capturing(source, **(capture or {}))
         names = [captured.output[name] for name in ([source] if isinstance(source, str) else source)]
-        done = PythonOperator(task_id="work", python_callable=job, op_args=names, **(work or {}))
+        work = PythonOperator(task_id="work", python_callable=job, op_args=names)
         committed = IpCommitOperator(task_id="commit", capture=captured, **(commit or {}))
-        captured >> done >> committed
+        captured >> work >> committed
     return dag
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.python import PythonOperator, ShortCircuitOperator
-from airflow.sdk import DAG, TaskGroup
+from airflow.sdk import DAG, TaskGroup, Variable
 
 from airflow_provider_ips import IpCommitOperator
 from airflow_provider_ips.core.errors import CheckpointConflictError, EvidenceError
@@ -101,6 +101,8 @@ def branched(dag_id, **options):
 
 
 def test_all_instances_of_a_mapped_task_are_evidence(events, run_dag):
+    """Airflow tells of the second one as work_1, which is the name of another task here."""
+
     def fail_for_two(number):
         if number == 2:
             fail()
@@ -108,13 +110,13 @@ def test_all_instances_of_a_mapped_task_are_evidence(events, run_dag):
     with DAG("mapped_work", schedule=None) as dag:
         captured = capturing("db.events")
         work = PythonOperator.partial(task_id="work", python_callable=fail_for_two).expand(op_args=[[1], [2], [3]])
-        namesake = EmptyOperator(task_id="work_1")
+        work_1 = EmptyOperator(task_id="work_1")
         commit = IpCommitOperator(task_id="commit", capture=captured, trigger_rule="all_done")
-        captured >> [work, namesake] >> commit
+        captured >> [work, work_1] >> commit
 
     ran = run_dag(dag)
 
-    assert "'work_1' is failed" in str(ran.errors["commit"])
+    assert "'work[1]' is failed" in str(ran.errors["commit"])
     assert committed_at("mapped_work.capture", "db.events") is None
 
 
@@ -159,8 +161,6 @@ def test_a_commit_without_a_capture_in_its_run_is_refused(lake, run_dag):
 
 def test_a_capture_abandoned_meanwhile_is_not_committed(events, run_dag):
     """Someone took the checkpoint back while the job ran."""
-    from airflow.models import Variable
-
     from airflow_provider_ips.core.identifiers import variable_key
 
     with DAG("abandoned", schedule=None) as dag:

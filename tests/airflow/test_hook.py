@@ -1,0 +1,77 @@
+"""Which catalog a connection leads to, and what is said about one that leads nowhere."""
+
+import json
+
+import pytest
+
+from airflow_provider_ips.core.errors import CatalogError, InputError
+
+PASSWORD = "correct-horse"  # noqa: S105 - what must not be shown
+
+
+@pytest.fixture
+def hook(airflow_database, monkeypatch):
+    """Make the hook of a connection: ``hook(conn_type=…, host=…, extra={…})``."""
+    from airflow_provider_ips.hooks.ips import IpsHook
+
+    def make(**connection):
+        monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE", json.dumps({"conn_type": "iceberg", **connection}))
+        return IpsHook("lakehouse")
+
+    return make
+
+
+def test_the_catalog_is_named_after_the_connection(hook, tmp_path):
+    catalog = hook(extra={"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db"}).catalog
+
+    assert catalog.name == "lakehouse"
+
+
+def test_the_extra_can_name_it_like_sparks(hook, tmp_path):
+    """A JDBC catalog of Spark sees the same tables only under the same name."""
+    catalog = hook(extra={"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "catalog_name": "lake"}).catalog
+
+    assert catalog.name == "lake"
+    assert "catalog_name" not in catalog.properties
+
+
+def test_the_host_is_the_catalogs_uri(hook, tmp_path):
+    catalog = hook(host=f"sqlite:///{tmp_path}/c.db", extra={"type": "sql", "uri": "sqlite:///elsewhere.db"}).catalog
+
+    assert catalog.properties["uri"] == f"sqlite:///{tmp_path}/c.db"
+
+
+def test_a_connection_that_does_not_exist(airflow_database):
+    from airflow_provider_ips.hooks.ips import IpsHook
+
+    with pytest.raises(InputError, match="connection 'nowhere' does not exist"):
+        _ = IpsHook("nowhere").catalog
+
+
+def test_a_connection_of_another_type(hook):
+    with pytest.raises(InputError, match="connection 'lakehouse' is of type 'postgres'"):
+        _ = hook(conn_type="postgres", host="db", password=PASSWORD).catalog
+
+
+@pytest.mark.parametrize("extra", [{}, {"type": "sql"}, {"type": "rest", "uri": ""}, {"warehouse": "s3://w"}])
+def test_a_connection_without_a_catalog(hook, extra):
+    with pytest.raises(InputError, match="names no catalog"):
+        _ = hook(login="me", password=PASSWORD, extra=extra).catalog
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        {"type": "sql", "uri": f"nodialect://me:{PASSWORD}@db/lake"},
+        {"type": "nonsense", "uri": f"http://me:{PASSWORD}@db/lake"},
+        {"py-catalog-impl": "nowhere.Catalog", "uri": f"http://me:{PASSWORD}@db/lake"},
+        {"type": "rest", "uri": f"http://me:{PASSWORD}@127.0.0.1:1/lake"},
+    ],
+)
+def test_a_catalog_that_does_not_open_is_told_without_its_password(hook, extra):
+    with pytest.raises(CatalogError, match="the catalog of connection 'lakehouse' cannot be opened") as caught:
+        _ = hook(extra=extra).catalog
+
+    assert PASSWORD not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__

@@ -1,0 +1,277 @@
+"""What is refused while the DAG file is parsed, as an import error in the UI, before anything runs."""
+
+from datetime import datetime
+from textwrap import dedent, indent
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, SourceTable
+from airflow_provider_ips.core.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"source_tables": "events"}, "malformed table identifier 'events'"),
+        ({"source_tables": "db..events"}, "malformed table identifier 'db..events'"),
+        ({"source_tables": "db.`events`"}, "contains '`'"),
+        ({"source_tables": 7}, "source table 7 is a int"),
+        ({"source_tables": []}, "source_tables is empty"),
+        ({"source_tables": ["db.a", "db.a"]}, "source table 'db.a@main' is there twice"),
+        ({"source_tables": ["db.a", SourceTable("db.b", key="db.a")]}, "XCom key 'db.a' is there twice"),
+        ({"source_tables": "db.a b"}, "cannot be an XCom key"),
+        ({"source_tables": {"key": "a"}}, "has no 'table'"),
+        ({"source_tables": {"table": "db.a", "colour": "red"}}, "unknown settings ['colour']"),
+        ({"capture_mode": "branch"}, "capture_mode='branch' is unknown"),
+        ({"data_operations": ["append", "upsert"]}, "unknown operations ['upsert']"),
+        ({"data_operations": ["append", "overwrite"]}, "a subset without a sound meaning"),
+        ({"data_operations": ["append", "overwrite", "delete"]}, "change capture is not in this release"),
+        ({"source_tables": SourceTable("db.a", data_operations=["append", "overwrite"])}, "without a sound meaning"),
+        ({"on_other_operation": "ignore"}, "on_other_operation='ignore' is unknown"),
+        ({"on_superset": "allow"}, "on_superset='allow' contradicts"),
+        ({"on_gap": "ignore"}, "on_gap='ignore' is unknown"),
+        ({"on_active_run": "ignore"}, "on_active_run='ignore' is unknown"),
+        ({"initial": "yesterday"}, "initial='yesterday' is none of the four forms"),
+        ({"initial": "2026-10-01T00:00:00"}, "has no time zone"),
+        ({"max_snapshots": 0}, "max_snapshots=0 is not a whole number above zero"),
+        ({"range_columns": ["day", "day"]}, "range column 'day' is there twice"),
+        ({"range_columns": ["da#y"]}, "cannot be an XCom key"),
+        ({"icdc_namespace": ""}, "icdc_namespace='' is no name"),
+        ({"icdc_namespace": "a..b"}, "icdc_namespace='a..b' is malformed"),
+        ({"iceberg_conn_id": None}, "iceberg_conn_id=None is no name"),
+        ({"consumer": " "}, "consumer=' ' is no name"),
+        ({"skip_if_empty": "no"}, "skip_if_empty='no' is unknown"),
+    ],
+)
+def test_a_capture_that_cannot_be_right(arguments, problem):
+    with pytest.raises(InputError) as caught:
+        IpCaptureOperator(**{"task_id": "capture", "source_tables": "db.events", **arguments})
+
+    assert problem in str(caught.value)
+    assert "What to do: " in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"source_tables": "{{ params.table }}"},
+        {"source_tables": ["db.a", "{{ params.table }}"]},
+        {"source_tables": {"table": "{{ params.table }}", "key": "a"}},
+        {"initial": "{{ params.initial }}"},
+        {"initial": datetime.fromisoformat("2026-10-01T00:00:00+00:00")},
+        {"on_gap": "{{ params.on_gap }}"},
+        {"range_columns": ["{{ params.column }}"]},
+        {"icdc_namespace": "{{ var.value.namespace }}"},
+    ],
+)
+def test_a_template_is_left_for_the_run(arguments):
+    IpCaptureOperator(**{"task_id": "capture", "source_tables": "db.events", **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"icdc_retention": "forever"}, "icdc_retention='forever' is unknown"),
+        ({"capture": None}, "capture=None is no IpCaptureOperator"),
+        ({"capture": 7}, "capture=7 is no IpCaptureOperator"),
+        ({"require": []}, "require=[] demands no evidence at all"),
+        ({"require": [7]}, "require=7 is no task"),
+    ],
+)
+def test_a_commit_that_cannot_be_right(arguments, problem):
+    with pytest.raises(InputError) as caught:
+        IpCommitOperator(**{"task_id": "commit", "capture": "capture", **arguments})
+
+    assert problem in str(caught.value)
+    assert "What to do: " in str(caught.value)
+
+
+def test_a_commit_lies_behind_its_capture_without_an_arrow():
+    with DAG("arrowless", schedule=None):
+        captured = IpCaptureOperator(task_id="capture", source_tables="db.events")
+        by_task = IpCommitOperator(task_id="by_task", capture=captured)
+        by_output = IpCommitOperator(task_id="by_output", capture=captured.output)
+        by_id = IpCommitOperator(task_id="by_id", capture="capture")
+
+    assert [commit.upstream_task_ids for commit in (by_task, by_output, by_id)] == [{"capture"}] * 3
+
+
+def test_one_capture_of_a_consumer_runs_at_a_time_unless_told_otherwise():
+    assert IpCaptureOperator(task_id="a", source_tables="db.t").max_active_tis_per_dag == 1
+    assert IpCaptureOperator(task_id="b", source_tables="db.t", max_active_tis_per_dag=3).max_active_tis_per_dag == 3
+
+
+HEAD = """
+from airflow.providers.standard.operators.bash import BashOperator
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.providers.standard.operators.python import PythonOperator
+from airflow.sdk import DAG, task
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
+
+with DAG("parsed", schedule=None) as dag:
+    capture = IpCaptureOperator(task_id="capture", source_tables="db.events")
+"""
+
+
+@pytest.fixture
+def parse(airflow_database, tmp_path):
+    """Read a DAG file as the DAG processor does, and return its import error."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    def read(body):
+        (tmp_path / "parsed.py").write_text(HEAD + indent(dedent(body), "    "))
+        bag = DagBag(dag_folder=tmp_path)
+        assert bag.import_errors or "parsed" in bag.dags
+        return "".join(bag.import_errors.values())
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (
+            'IpCommitOperator(task_id="commit", capture="captur")',
+            "names the capture task 'captur', which does not exist",
+        ),
+        (
+            'EmptyOperator(task_id="a") >> IpCommitOperator(task_id="commit", capture="a")',
+            "names 'a' as its capture, which is no IpCaptureOperator",
+        ),
+        ('IpCommitOperator(task_id="commit", capture=EmptyOperator(task_id="a"))', "is no IpCaptureOperator"),
+        (
+            """
+            IpCommitOperator(task_id="commit", capture=capture)
+            BashOperator(task_id="late", bash_command=f"run {capture.output['db.events']}")
+            """,
+            "task 'late' uses the capture 'capture' but does not lie before the commit 'commit'",
+        ),
+        (
+            """
+            commit = IpCommitOperator(task_id="commit", capture=capture)
+            commit >> BashOperator(task_id="late", bash_command="run", env={"T": capture.output["db.events"]})
+            """,
+            "task 'late' uses the capture",
+        ),
+        (
+            """
+            IpCommitOperator(task_id="commit", capture=capture)
+            BashOperator(task_id="late", bash_command="run {{ ti.xcom_pull('capture', key='db.events') }}")
+            """,
+            "task 'late' uses the capture",
+        ),
+        (
+            """
+            IpCommitOperator(task_id="commit", capture=capture)
+            BashOperator(task_id="late", bash_command="{{ ti.xcom_pull(key='db.events', task_ids=['x', 'capture']) }}")
+            """,
+            "task 'late' uses the capture",
+        ),
+        (
+            """
+            IpCommitOperator(task_id="commit", capture=capture)
+            names = [capture.output["db.events"]]
+            PythonOperator.partial(task_id="late", python_callable=print, op_args=names).expand(op_kwargs=[{}])
+            """,
+            "task 'late' uses the capture",
+        ),
+        (
+            """
+            @task
+            def late(name): ...
+            IpCommitOperator(task_id="commit", capture=capture)
+            late(capture.output["db.events"])
+            """,
+            "task 'late' uses the capture",
+        ),
+        (
+            'IpCommitOperator(task_id="commit", capture=capture).as_teardown()',
+            "'commit' is a teardown",
+        ),
+        (
+            """
+            commit = IpCommitOperator(task_id="commit", capture=capture)
+            capture >> EmptyOperator(task_id="work").as_teardown() >> commit
+            """,
+            "teardown 'work' lies between capture and commit",
+        ),
+        (
+            """
+            IpCommitOperator(task_id="commit", capture=capture)
+            IpCommitOperator(task_id="again", capture=capture)
+            """,
+            "both commit the capture 'capture'",
+        ),
+        (
+            'IpCommitOperator(task_id="commit", capture=capture, require=["nowhere"])',
+            "require='nowhere' of commit 'commit' is no task before it",
+        ),
+        (
+            """
+            capture >> EmptyOperator(task_id="late")
+            IpCommitOperator(task_id="commit", capture=capture, require=["late"])
+            """,
+            "require='late' of commit 'commit' is no task before it",
+        ),
+        (
+            """
+            for name in ("a", "b"):
+                one = IpCaptureOperator(task_id=name, source_tables="db.t", consumer="shared")
+                IpCommitOperator(task_id=f"commit_{name}", capture=one)
+            """,
+            "captures 'a' and 'b' of DAG 'parsed' share consumer 'shared'",
+        ),
+        (
+            'IpCommitOperator.partial(task_id="commit").expand(capture=["capture"])',
+            "commit 'commit' is expanded",
+        ),
+    ],
+)
+def test_a_dag_whose_wiring_would_lose_rows(parse, body, problem):
+    error = parse(body)
+
+    assert "InputError" in error
+    assert problem in error
+    assert "What to do: " in error
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        """
+        work = BashOperator(task_id="work", bash_command=f"run {capture.output['db.events']}")
+        work >> IpCommitOperator(task_id="commit", capture=capture)
+        """,
+        """
+        early = IpCommitOperator(task_id="commit", capture="later")
+        later = IpCaptureOperator(task_id="later", source_tables="db.events")
+        """,
+        """
+        commit = IpCommitOperator(task_id="commit", capture=capture)
+        commit >> BashOperator(task_id="report", bash_command="{{ ti.xcom_pull('commit', key='capture') }}")
+        """,
+        """
+        cluster = EmptyOperator(task_id="create").as_setup()
+        work = EmptyOperator(task_id="work")
+        capture >> cluster >> work >> IpCommitOperator(task_id="commit", capture=capture)
+        cluster >> work >> EmptyOperator(task_id="delete").as_teardown(setups=cluster)
+        """,
+        'IpCaptureOperator.partial(task_id="many").expand(source_tables=["db.a", "db.b"])',
+    ],
+)
+def test_a_dag_that_is_right_parses(parse, body):
+    assert parse(body) == ""
+
+
+def test_an_id_defined_later_in_the_file_still_sets_the_dependency(airflow_database, tmp_path):
+    from airflow.dag_processing.dagbag import DagBag
+
+    (tmp_path / "parsed.py").write_text(
+        HEAD + '    IpCommitOperator(task_id="commit", capture="later")\n'
+        '    IpCaptureOperator(task_id="later", source_tables="db.events")\n'
+    )
+
+    dag = DagBag(dag_folder=tmp_path).dags["parsed"]
+
+    assert dag.get_task("commit").upstream_task_ids == {"later"}
