@@ -127,10 +127,17 @@ def look(history: TableHistory, *, committed: Position | None, settings: Capture
     try:
         plan = plan_capture(history, committed=committed, settings=replace(unlimited, on_gap="fail"))
     except GapError:
-        if committed is not None and is_behind(history, committed):
-            return _rolled_back(history, committed)
+        base = committed or _named_snapshot(history, settings)
+        if base is not None and is_behind(history, base):
+            return _rolled_back(history, base)
         plan = plan_capture(history, committed=committed, settings=unlimited)
     return _sighting(history, plan)
+
+
+def _named_snapshot(history: TableHistory, settings: CaptureSettings) -> Position | None:
+    start = settings.start.snapshot_id
+    snapshot = None if start is None else history.snapshot(start)
+    return None if snapshot is None else position_of(history, snapshot)
 
 
 def look_across_rollback(history: TableHistory, *, reported: Position, settings: CaptureSettings) -> Sighting:

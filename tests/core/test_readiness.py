@@ -97,6 +97,18 @@ def test_a_rollback_is_not_ready(history):
     assert "rolled back" in verdict.reason
 
 
+def test_a_rollback_behind_a_named_snapshot_is_not_ready(history):
+    """A place of one's own is treated as a checkpoint is."""
+    kept = history.append()
+    since = replace(SETTINGS, initial=str(history.append().snapshot_id))
+    history.rollback(kept)
+
+    assert not ready(history, None, settings=since)
+    history.append()
+    with pytest.raises(GapError):
+        look(history, committed=None, settings=since)
+
+
 @pytest.mark.parametrize("on_gap", ["resync", "full"])
 def test_a_rollback_is_not_ready_whatever_a_gap_is_to_do(history, on_gap):
     """What to do about a gap is for when there is something to do."""
