@@ -193,6 +193,16 @@ def test_a_commit_can_be_tried_again():
     assert again.checkpoint is daily.document
 
 
+def test_an_old_commit_that_is_tried_again_drops_nothing():
+    """What it let go went long ago, and a rewind may have made a table of that name anew."""
+    daily = Pipeline()
+    captures = []
+    for day in (1, 2, 3):
+        captures.append(daily.capture(run(day), events=day * 10))
+        daily.commit(captures[-1])
+    assert daily.commit(captures[1]).drop == ()
+
+
 def test_the_newest_committed_run_is_replayed():
     """Clearing it takes its range again; it is never pending, and its commit moves nothing."""
     daily = Pipeline()
@@ -333,6 +343,19 @@ def test_one_source_elsewhere_holds_all_back():
         daily.commit(pending)
     assert "snapshot 5" in str(caught.value)
     assert daily.stands_at(EVENTS) == at(10)
+
+
+def test_no_source_moves_back_so_that_another_may_move_on():
+    """One source still stands at its start, the other was moved past its end by hand: nothing fits both."""
+    daily = Pipeline()
+    daily.commit(daily.capture(run(1), events=10, users=5))
+    pending = daily.capture(run(2), events=20, users=6)
+    assert daily.document is not None
+    moved = tuple(replace(p, position=at(7)) if p.source == USERS else p for p in daily.document.positions)
+    daily.document = replace(daily.document, positions=moved)
+    with pytest.raises(CheckpointConflictError, match="does not fit"):
+        daily.commit(pending)
+    assert daily.stands_at(USERS) == at(7)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,343 @@
+"""`airflow ips`, through Airflow's own parser and database, and as a process of its own."""
+
+# ruff: noqa: AIR311 - the rows in the database are the subject
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from airflow.models import Variable
+from pyiceberg.table.refs import MAIN_BRANCH
+
+from airflow_provider_ips.checkpoints.access import ServerVariables
+from airflow_provider_ips.checkpoints.variable import VariableStore
+from airflow_provider_ips.core.checkpoint import PendingCapture, SourceRange
+from airflow_provider_ips.core.identifiers import variable_key
+from airflow_provider_ips.core.positions import RunIdentity
+from airflow_provider_ips.core.record import Kind
+from airflow_provider_ips.core.transitions import begin, commit, new_capture_id
+from tests.airflow.tables import append, create
+from tests.checkpoints.conftest import standing
+
+pytestmark = pytest.mark.usefixtures("airflow_database")
+
+
+@dataclass
+class Said:
+    """What a command printed, and how it ended."""
+
+    failure: str
+    output: str
+    remarks: str
+
+    @property
+    def rows(self):
+        return json.loads(self.output)
+
+
+@pytest.fixture
+def ips(capsys, monkeypatch):
+    """Run `airflow ips …` within this process, answering its question with ``typed``."""
+    from airflow.cli import cli_parser
+
+    # A command says that it is a server process; what comes after this test must not inherit that.
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")
+
+    def run(*words, typed=""):
+        capsys.readouterr()
+        monkeypatch.setattr("sys.stdin", Typed(typed))
+        args = cli_parser.get_parser().parse_args(["ips", *words, *(["-o", "json"] if "-o" not in words else [])])
+        failure = ""
+        try:
+            args.func(args)
+        except SystemExit as end:
+            failure = str(end)
+        captured = capsys.readouterr()
+        return Said(failure=failure, output=captured.out, remarks=captured.err)
+
+    return run
+
+
+@dataclass
+class Typed:
+    """A keyboard."""
+
+    line: str
+
+    def readline(self):
+        return self.line
+
+    def isatty(self):
+        return False
+
+
+@pytest.fixture
+def store():
+    return VariableStore(access=ServerVariables())
+
+
+@pytest.fixture
+def table(lake):
+    """A table of three snapshots."""
+    made = create(lake, "db.t")
+    for day in range(3):
+        append(made, [day])
+    return made
+
+
+def snapshots(table):
+    return [entry.snapshot_id for entry in table.refresh().history()]
+
+
+def seeding(consumer, *words):
+    return ("seed", "--consumer", consumer, "--conn-id", "lake", "--table", "db.t", *words)
+
+
+def committed(store, consumer, day, snapshot_id):
+    """Let a run capture and commit."""
+    document = pending(store, consumer, day, snapshot_id)
+    capture = document.pending
+    after = commit(document, capture_id=capture.capture_id, run=capture.run, now_ms=day).checkpoint
+    store.write(after, expected_revision=document.revision)
+    return capture.capture_id
+
+
+def pending(store, consumer, day, snapshot_id):
+    """Let a run capture."""
+    document = store.read(consumer)
+    run = RunIdentity(dag_id="daily", run_id=f"r{day}", map_index=-1, run_after=f"2026-11-{day:02d}T00:00:00+00:00")
+    taken = SourceRange(
+        source="db.t",
+        branch="main",
+        kind=Kind.RANGE,
+        from_exclusive=None if document is None else document.position_of("db.t", "main"),
+        to_inclusive=standing(snapshot_id).position,
+        icdc_table=f"icdc.t_{day}",
+    )
+    capture_id = new_capture_id(document, consumer=consumer, run=run)
+    begun = begin(
+        document,
+        consumer=consumer,
+        pending=PendingCapture(capture_id=capture_id, run=run, started_at_ms=day, ranges=(taken,)),
+    )
+    store.write(begun, expected_revision=None if document is None else document.revision)
+    return begun
+
+
+def test_a_snapshot_is_seeded(ips, store, table, consumer):
+    """Everything up to it counts as processed; the answer is a row and the document."""
+    chosen = snapshots(table)[1]
+    said = ips(*seeding(consumer, "--snapshot", str(chosen), "--yes"))
+    assert said.failure == ""
+    assert [(row["source"], row["from_snapshot"], row["to_snapshot"]) for row in said.rows] == [
+        ("db.t", None, str(chosen))
+    ]
+    position = store.read(consumer).position_of("db.t", "main")
+    assert (position.snapshot_id, position.table_uuid) == (chosen, str(table.metadata.table_uuid))
+
+
+def test_a_time_is_seeded_by_the_snapshot_before_it(ips, store, table, consumer):
+    """Rows committed up to that moment are in the target already."""
+    second = table.refresh().history()[1]
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=second.timestamp_ms)
+    assert ips(*seeding(consumer, "--time", moment.isoformat(), "--yes")).failure == ""
+    assert store.read(consumer).position_of("db.t", "main").snapshot_id == second.snapshot_id
+
+
+def test_the_latest_is_seeded(ips, store, table, consumer):
+    """For a target that a full load has just filled."""
+    assert ips(*seeding(consumer, "--latest", "--yes")).failure == ""
+    assert store.read(consumer).position_of("db.t", "main").snapshot_id == snapshots(table)[-1]
+
+
+def test_a_branch_is_seeded_by_its_own_history(ips, store, table, consumer):
+    """Each branch is a source of its own."""
+    first = snapshots(table)[0]
+    table.manage_snapshots().create_branch(first, "audit").commit()
+    assert ips(*seeding(consumer, "--branch", "audit", "--latest", "--yes")).failure == ""
+    assert store.read(consumer).position_of("db.t", "audit").snapshot_id == first
+    assert store.read(consumer).position_of("db.t", MAIN_BRANCH) is None
+
+
+def test_a_dry_run_writes_nothing(ips, store, table, consumer):
+    """It shows the row that would be written, and says so."""
+    said = ips(*seeding(consumer, "--latest", "--dry-run"))
+    assert said.rows[0]["to_snapshot"] == str(snapshots(table)[-1])
+    assert "nothing was written" in said.remarks
+    assert store.read(consumer) is None
+
+
+def test_the_name_must_be_typed(ips, store, table, consumer):
+    """Enter, "y" and end of input are no confirmation; the consumer's name is."""
+    for typed in ("", "\n", "y\n", f"{consumer}x\n"):
+        assert "not confirmed" in ips(*seeding(consumer, "--latest"), typed=typed).failure
+        assert store.read(consumer) is None
+    assert ips(*seeding(consumer, "--latest"), typed=f"{consumer}\n").failure == ""
+    assert store.read(consumer).revision == 1
+
+
+def test_an_existing_checkpoint_is_not_seeded_over(ips, store, table, consumer):
+    """Not even with --yes."""
+    ips(*seeding(consumer, "--snapshot", str(snapshots(table)[0]), "--yes"))
+    before = store.read(consumer)
+    assert "has a position" in ips(*seeding(consumer, "--latest", "--yes")).failure
+    assert store.read(consumer) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((), "0 of --snapshot, --time and --latest"),
+        (("--latest", "--snapshot", "1"), "2 of --snapshot, --time and --latest"),
+        (("--snapshot", "12"), "snapshot 12 is not in the lineage"),
+        (("--snapshot", "newest"), "not a snapshot id"),
+        (("--time", "yesterday"), "not an ISO 8601 time"),
+        (("--time", "2026-10-01T00:00:00"), "no time zone"),
+        (("--latest", "--table", "db.nothing"), "db.nothing does not exist"),
+        (("--latest", "--table", "nothing"), "malformed table identifier"),
+        (("--latest", "--branch", "nowhere"), "nowhere"),
+        (("--latest", "--conn-id", "nowhere"), "connection 'nowhere' does not exist"),
+    ],
+)
+def test_a_seed_that_cannot_be_right_is_refused(ips, store, table, consumer, words, problem):
+    """With the bad value and what to do, before anything is written, and without a traceback."""
+    said = ips(*seeding(consumer, *words, "--yes"))
+    assert problem in said.failure
+    assert "What to do:" in said.failure
+    assert store.read(consumer) is None
+
+
+def test_where_a_consumer_stands_is_shown(ips, store, consumer):
+    """Committed and pending, side by side; snapshot ids as strings."""
+    committed(store, consumer, 1, 10)
+    pending(store, consumer, 2, 20)
+    (row,) = ips("show", "--consumer", consumer).rows
+    assert (row["snapshot"], row["pending_snapshot"], row["pending_run"]) == ("10", "20", "daily/r2")
+
+
+def test_history_is_shown(ips, store, consumer):
+    """One row per capture and source, newest last."""
+    ids = [committed(store, consumer, day, day * 10) for day in (1, 2)]
+    rows = ips("history", "--consumer", consumer).rows
+    assert [(row["capture_id"], row["run"], row["from_snapshot"], row["to_snapshot"]) for row in rows] == [
+        (ids[0], "daily/r1", None, "10"),
+        (ids[1], "daily/r2", "10", "20"),
+    ]
+
+
+@pytest.mark.parametrize("command", ["show", "history", "reset", "abandon"])
+def test_an_unknown_consumer_is_said_to_be_unknown(ips, consumer, command):
+    """The name may be misspelled; the list of names is one command away."""
+    failure = ips(command, "--consumer", consumer).failure
+    assert "has no checkpoint" in failure
+    assert "airflow ips list" in failure
+
+
+def test_all_consumers_are_listed(ips, store, consumer):
+    """With a damaged one among them, which is listed and does not hide the others."""
+    committed(store, consumer, 1, 10)
+    Variable.set(variable_key("broken.capture"), '{"consumer": "broken.capture"}')
+    Variable.set(variable_key("mute.capture"), "{")
+    try:
+        rows = {row["consumer"]: row for row in ips("list").rows}
+        assert rows[consumer]["sources"] == "db.t"
+        assert "no usable schema_version" in rows["broken.capture"]["problem"]
+        assert rows[f"Variable {variable_key('mute.capture')}"]["problem"] == "damaged"
+    finally:
+        Variable.delete(variable_key("broken.capture"))
+        Variable.delete(variable_key("mute.capture"))
+
+
+@pytest.mark.parametrize("by", ["run", "capture"])
+def test_a_consumer_is_rewound(ips, store, consumer, by):
+    """To before a run or a capture; the next run takes everything since."""
+    ids = [committed(store, consumer, day, day * 10) for day in (1, 2, 3)]
+    words = ("--run-id", "r2") if by == "run" else ("--capture-id", ids[1])
+    said = ips("rewind", "--consumer", consumer, *words, "--yes")
+    assert [(row["from_snapshot"], row["to_snapshot"]) for row in said.rows] == [("30", "10")]
+    assert store.read(consumer).position_of("db.t", "main").snapshot_id == 10
+
+
+@pytest.mark.parametrize("words", [(), ("--run-id", "r1", "--capture-id", "x"), ("--run-id", "r9")])
+def test_a_rewind_must_say_where_to(ips, store, consumer, words):
+    """Exactly once, and to a place that is remembered."""
+    committed(store, consumer, 1, 10)
+    assert "airflow ips history" in ips("rewind", "--consumer", consumer, *words, "--yes").failure
+    assert store.read(consumer).revision == 2
+
+
+def test_a_consumer_is_reset(ips, store, consumer):
+    """Wholly; it can be seeded anew then."""
+    committed(store, consumer, 1, 10)
+    said = ips("reset", "--consumer", consumer, "--yes")
+    assert [(row["from_snapshot"], row["to_snapshot"]) for row in said.rows] == [("10", None)]
+    assert store.read(consumer).positions == ()
+
+
+def test_one_source_is_reset(ips, store, consumer):
+    """Named by table and branch; one it does not have is refused."""
+    committed(store, consumer, 1, 10)
+    assert "no position" in ips("reset", "--consumer", consumer, "--table", "db.other", "--yes").failure
+    assert ips("reset", "--consumer", consumer, "--table", "db.t", "--yes").failure == ""
+    assert store.read(consumer).positions == ()
+    assert len(store.read(consumer).history) == 1
+
+
+def test_a_pending_capture_is_abandoned(ips, store, consumer):
+    """The position stays."""
+    committed(store, consumer, 1, 10)
+    pending(store, consumer, 2, 20)
+    assert "daily/r2" in ips("abandon", "--consumer", consumer, "--yes").remarks
+    after = store.read(consumer)
+    assert after.pending is None
+    assert after.position_of("db.t", "main").snapshot_id == 10
+
+
+def test_a_checkpoint_that_moves_while_the_question_waits_is_not_overwritten(ips, store, consumer, monkeypatch):
+    """Somebody commits between the question and its answer."""
+    committed(store, consumer, 1, 10)
+
+    class Slow(Typed):
+        def readline(self):
+            committed(store, consumer, 2, 20)
+            return self.line
+
+    monkeypatch.setattr("tests.checkpoints.test_cli.Typed", Slow)
+    said = ips("reset", "--consumer", consumer, typed=f"{consumer}\n")
+    assert "stands at revision 4" in said.failure
+    assert store.read(consumer).position_of("db.t", "main").snapshot_id == 20
+
+
+def airflow(*words, **environment):
+    return subprocess.run(
+        ["airflow", *words],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_the_commands_work_as_a_process(store, table, consumer):
+    """Seed, then show: JSON alone on standard output, remarks on standard error."""
+    seeded = airflow("ips", *seeding(consumer, "--latest", "--yes", "-o", "json"))
+    assert seeded.returncode == 0, seeded.stderr
+    assert json.loads(seeded.stdout)[0]["to_snapshot"] == str(snapshots(table)[-1])
+    assert "Written" in seeded.stderr
+    shown = airflow("ips", "show", "--consumer", consumer, "-o", "json")
+    assert json.loads(shown.stdout)[0]["snapshot"] == str(snapshots(table)[-1])
+
+
+def test_an_unreachable_database_is_no_absence(consumer, tmp_path):
+    """A database without tables: the command fails, and does not say that there is no checkpoint."""
+    ended = airflow(
+        "ips", "show", "--consumer", consumer, AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{tmp_path}/none.db"
+    )
+    assert ended.returncode == 1
+    assert "taking it for new" in ended.stderr
+    assert "has no checkpoint" not in ended.stderr
+    assert "Traceback" not in ended.stderr
