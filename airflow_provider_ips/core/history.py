@@ -87,6 +87,9 @@ class TableHistory(Protocol):
     def head(self) -> SnapshotFacts | None:
         """The branch's newest snapshot; None for a table without any."""
 
+    def head_at(self, time_ms: int) -> int | None:
+        """The id of the branch's newest snapshot at a time; None where the table keeps no log of it."""
+
     def snapshot(self, snapshot_id: int) -> SnapshotFacts | None:
         """A retained snapshot, or None when it is expired or never was."""
 

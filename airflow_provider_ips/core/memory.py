@@ -38,6 +38,10 @@ class InMemoryHistory:
         """The branch's newest snapshot."""
         return None if self.head_id is None else self.snapshots[self.head_id]
 
+    def head_at(self, time_ms: int) -> int | None:
+        """The branch's newest snapshot at a time; every snapshot is published as it is committed."""
+        return max((s.snapshot_id for s in self.snapshots.values() if s.committed_at_ms <= time_ms), default=None)
+
     def snapshot(self, snapshot_id: int) -> SnapshotFacts | None:
         """A retained snapshot."""
         return self.snapshots.get(snapshot_id)

@@ -163,8 +163,9 @@ def starting_position(history: TableHistory, *, snapshot_id: int | None, time_ms
 
 
 def _position_at(history: TableHistory, chain: Sequence[SnapshotFacts], time_ms: int) -> Position:
+    published = _published_at(history, time_ms)
     for snapshot in chain:
-        if snapshot.committed_at_ms <= time_ms:
+        if snapshot.committed_at_ms <= time_ms and (published is None or snapshot.snapshot_id in published):
             return position_of(history, snapshot)
     if not chain or is_proven_root(history, chain[-1]):
         return _before_everything(history)
@@ -173,6 +174,13 @@ def _position_at(history: TableHistory, chain: Sequence[SnapshotFacts], time_ms:
         consequence="Which files were added between the two can no longer be told",
         remedy=f"use a time from {format_time(chain[-1].committed_at_ms)} on, or 'full'",
     )
+
+
+def _published_at(history: TableHistory, time_ms: int) -> set[int] | None:
+    """What readers of the branch saw at a time: a snapshot may be published long after it was written, by a branch."""
+    head_id = history.head_at(time_ms)
+    head = None if head_id is None else history.snapshot(head_id)
+    return None if head is None else {snapshot.snapshot_id for snapshot in walk_back(history, head)}
 
 
 def _plan_over_gap(history: TableHistory, committed: Position, settings: CaptureSettings, gap: GapError) -> CapturePlan:

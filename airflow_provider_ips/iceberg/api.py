@@ -59,6 +59,13 @@ def _plan(source: IcebergSource, since: int | None, until: int | None, settings:
     start = None if since is None else position_at(source, snapshot_id=since)
     if until is None:
         return plan_capture(source, committed=start, settings=settings)
+    limits = [name for name in ("max_snapshots", "max_files", "max_bytes") if getattr(settings, name) is not None]
+    if limits:
+        raise InputError(
+            f"until={until} and {', '.join(limits)} contradict each other",
+            consequence="Both say where the range ends, and the limit would be ignored",
+            remedy="leave one of them out",
+        )
     end = position_at(source, snapshot_id=until)
     kind = Kind.FULL if start is None else Kind.RANGE
     return replan(source, kind=kind, from_exclusive=start, to_inclusive=end, settings=settings)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
-from airflow_provider_ips.core.errors import CatalogError
+from airflow_provider_ips.core.errors import CatalogError, UnsupportedTableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +51,12 @@ def mapped(doing: str, *, remedy: str = "") -> Iterator[None]:
     """Turn a foreign error into a :class:`CatalogError` that says what was being done."""
     try:
         yield
+    except ImportError as error:  # PyIceberg asks for the package of a file system or of a codec when it meets one
+        raise UnsupportedTableError(
+            f"{doing} needs a package that is not installed: {describe(error)}",
+            consequence="Nothing was captured and no checkpoint moved",
+            remedy="install the named package where Airflow's tasks run",
+        ) from error
     except foreign_faults() as error:
         raise CatalogError(
             f"{doing} failed: {describe(error)}",

@@ -64,6 +64,12 @@ class IcebergSource:
             head_id = self.metadata.refs[self.branch].snapshot_id
         return None if head_id is None else self.snapshot(head_id)
 
+    def head_at(self, time_ms: int) -> int | None:
+        """As the table's log has it, which is kept for main only and cut by expiry."""
+        if self.branch != "main":
+            return None
+        return next((e.snapshot_id for e in reversed(self.metadata.snapshot_log) if e.timestamp_ms <= time_ms), None)
+
     @property
     def position(self) -> Position:
         """Where the branch stands."""
