@@ -36,9 +36,9 @@ def run_identity(context: Context, *, map_index: int | None = None) -> RunIdenti
 
 
 def is_active(ti: RuntimeTaskInstanceProtocol, run: RunIdentity, *, mine: RunIdentity) -> bool:
-    """Ask whether another run is still queued or running. A deleted one is not."""
+    """Ask whether another run is still queued or running. A deleted one is not, though its namesake may be."""
     if (run.dag_id, run.run_id) == (mine.dag_id, mine.run_id):
-        return run.run_after == mine.run_after
+        return False
     return bool(ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=ACTIVE_STATES))
 
 

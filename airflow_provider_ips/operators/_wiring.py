@@ -47,8 +47,14 @@ def _has_mark(task: object, mark: str) -> bool:
     return bool(getattr(getattr(task, "operator_class", type(task)), mark, False))
 
 
-def complete_dag(dag: DAG) -> None:
-    """Draw the arrows of commits that stand before their capture in the file, then check."""
+def complete_dag(dag: DAG, asking: Operator) -> None:
+    """Draw the arrows of commits that stand before their capture in the file, then check.
+
+    Airflow has every task ask; the first answers for all, or a DAG of a hundred captures would be read a hundred times.
+    """
+    first = next(task for task in dag.tasks if (is_capture(task) or is_commit(task)) and not task.is_mapped)
+    if asking is not first:
+        return
     for commit in _commits(dag):
         commit.depend_on_capture()
     check_dag(dag)
@@ -57,6 +63,7 @@ def complete_dag(dag: DAG) -> None:
 def check_dag(dag: DAG) -> None:
     """Refuse every capture and commit of a DAG that could not be right."""
     committed: dict[str, str] = {}
+    pulled = {task.task_id: set(_pulled_from(task)) for task in dag.tasks if not is_commit(task)}
     for commit in _commits(dag):
         capture = capture_of(commit, dag)
         if (other := committed.setdefault(capture.task_id, commit.task_id)) != commit.task_id:
@@ -66,6 +73,7 @@ def check_dag(dag: DAG) -> None:
                 remedy="keep one commit, behind all tasks that use the capture",
             )
         _check_pair(dag, capture, commit)
+        _check_uses(sorted(name for name, sources in pulled.items() if capture.task_id in sources), capture, commit)
     _refuse_shared_consumers(dag)
 
 
@@ -91,19 +99,15 @@ def capture_of(commit: IpCommitOperator, dag: DAG) -> Operator:
     return task
 
 
+def is_committed(capture_task_id: str, dag: DAG) -> bool:
+    """Tell whether any commit stands behind a capture."""
+    return any(commit.capture_task_id == capture_task_id for commit in _commits(dag))
+
+
 def tasks_between(capture: Operator, commit: IpCommitOperator) -> list[str]:
     """List the ids of the tasks that lie on a way from capture to commit."""
     ids = capture.get_flat_relative_ids(upstream=False) & commit.get_flat_relative_ids(upstream=True)
     return sorted(ids - {capture.task_id, commit.task_id})
-
-
-def uses_of(capture: Operator, dag: DAG) -> list[str]:
-    """List the ids of the tasks that pull an XCom of the capture, as far as the DAG file tells."""
-    return sorted(
-        task.task_id
-        for task in dag.tasks
-        if task is not capture and not is_commit(task) and capture.task_id in set(_pulled_from(task))
-    )
 
 
 def _check_pair(dag: DAG, capture: Operator, commit: IpCommitOperator) -> None:
@@ -116,14 +120,6 @@ def _check_pair(dag: DAG, capture: Operator, commit: IpCommitOperator) -> None:
         )
     for task in (capture, commit):
         _refuse_teardown(task, f"{task.task_id!r} is a teardown")
-    for task_id in uses_of(capture, dag):
-        if task_id not in upstream:
-            raise InputError(
-                f"task {task_id!r} uses the capture {capture.task_id!r} but does not lie before the commit "
-                f"{commit.task_id!r}",
-                consequence="The checkpoint would move while it runs, or after it failed, and its rows would be lost",
-                remedy=f"add {task_id} >> {commit.task_id}",
-            )
     for task_id in tasks_between(capture, commit):
         _refuse_teardown(dag.task_dict[task_id], f"teardown {task_id!r} lies between capture and commit")
     for task_id in commit.required_task_ids:
@@ -132,6 +128,25 @@ def _check_pair(dag: DAG, capture: Operator, commit: IpCommitOperator) -> None:
                 f"require={task_id!r} of commit {commit.task_id!r} is no task before it",
                 consequence="Its success could not be known when the checkpoint moves",
                 remedy=f"name tasks of DAG {dag.dag_id!r} that lie before the commit",
+            )
+
+
+def _check_uses(users: list[str], capture: Operator, commit: IpCommitOperator) -> None:
+    """Refuse tasks that pull an XCom of the capture, as far as the DAG file tells, and do not lie in between."""
+    before, behind = commit.get_flat_relative_ids(upstream=True), capture.get_flat_relative_ids(upstream=False)
+    for task_id in users:
+        if task_id not in before:
+            raise InputError(
+                f"task {task_id!r} uses the capture {capture.task_id!r} but does not lie before the commit "
+                f"{commit.task_id!r}",
+                consequence="The checkpoint would move while it runs, or after it failed, and its rows would be lost",
+                remedy=f"add {task_id} >> {commit.task_id}",
+            )
+        if task_id not in behind:
+            raise InputError(
+                f"task {task_id!r} uses the capture {capture.task_id!r} but does not lie behind it",
+                consequence="It could run first, and find nothing or what an earlier attempt left",
+                remedy=f"add {capture.task_id} >> {task_id}",
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,6 +17,7 @@ from airflow_provider_ips.operators import _context, _wiring
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+    from airflow.sdk.definitions.xcom_arg import PlainXComArg
 
     from airflow_provider_ips.core.checkpoint import Checkpoint
     from airflow_provider_ips.core.positions import RunIdentity
@@ -141,10 +142,15 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         self.checkpoint_store = checkpoint_store
         self._checked_sources()
 
+    if TYPE_CHECKING:
+        # Airflow's own type of `output` has no `[...]`, though what it returns has.
+        @property
+        def output(self) -> PlainXComArg: ...
+
     def resolve_template_files(self) -> None:
         """Check the wiring too: Airflow calls this when the DAG file was read and the graph is complete."""
         super().resolve_template_files()
-        _wiring.complete_dag(self.dag)
+        _wiring.complete_dag(self.dag, self)
 
     def execute(self, context: Context) -> None:
         """Capture, push the XComs, and skip what has nothing to process."""
@@ -156,6 +162,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         store = _context.open_store(self.checkpoint_store)
         catalog = _context.open_catalog(self.iceberg_conn_id)
         checkpoint = store.read(request.consumer)
+        if checkpoint is None and self.consumer is None:
+            self._ask_if_renamed(context, request, store)
         resolution = resolve_capture(checkpoint, request.run)
         self._leave_active_runs_alone(context, request, checkpoint)
         if note := getattr(resolution, "note", ""):
@@ -168,7 +176,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             resolution=resolution,
             now_ms=_context.now_ms(),
         ).execute()
-        self._tell(outcome)
+        self._tell(outcome, is_committed=_wiring.is_committed(self.task_id, context["dag"]))
         self._push(context, request, outcome)
         if outcome.record.is_empty and self.skip_if_empty:
             self._skip_downstream(context)
@@ -215,11 +223,26 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         tables = (s.table if s.branch == "main" else f"{s.table}@{s.branch}" for s in sources)
         return f"{name}.{'+'.join(tables)}"
 
+    def _ask_if_renamed(self, context: Context, request: Request, store: CheckpointStore) -> None:
+        from airflow_provider_ips.operators._renamed import refuse_if_renamed
+
+        refuse_if_renamed(
+            store, dag=context["dag"], task_id=self.task_id, consumer=request.consumer, sources=request.sources
+        )
+
     def _leave_active_runs_alone(self, context: Context, request: Request, checkpoint: Checkpoint | None) -> None:
         """Never supersede a capture whose run may still commit it, or write what it captured."""
         pending = None if checkpoint is None else checkpoint.pending
         if pending is None or pending.run == request.run:
             return
+        if _is_same_run(pending.run, request.run):
+            raise CheckpointConflictError(
+                f"another task instance of run {request.run} has captured for consumer {request.consumer!r} and has not "
+                "committed",
+                consequence="Both would process the same rows, and one commit would stand for the other's work",
+                remedy="give each capture, and each instance of a mapped one, a consumer of its own; leaving consumer "
+                "out does",
+            )
         if not _context.is_active(context["ti"], pending.run, mine=request.run):
             return
         if self.on_active_run == "wait":
@@ -239,7 +262,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         for key, value in xcoms_of(outcome.record, columns, engine_catalog=self.engine_catalog):
             context["ti"].xcom_push(key=key, value=value)
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _tell(self, outcome: Outcome, *, is_committed: bool) -> None:
         from airflow_provider_ips.operators._log import source_lines
         from airflow_provider_ips.operators._xcoms import engine_name
 
@@ -252,6 +275,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             self.log.info(
                 "This run has committed before: its range was captured again, and its commit will move nothing."
             )
+        if not is_committed:
+            self.log.warning("No IpCommitOperator of this DAG commits this capture: its range will come again.")
         if outcome.settled:
             self.log.info("Nothing to process. The checkpoint stands at the head of every source.")
 
@@ -271,6 +296,10 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             # Airflow looks for skip marks by map index only where the task itself is mapped, not where its group is.
             raise AirflowSkipException("Nothing to process.")
         self.skip(ti=ti, tasks=tasks)
+
+
+def _is_same_run(one: RunIdentity, other: RunIdentity) -> bool:
+    return replace(one, map_index=-1) == replace(other, map_index=-1)
 
 
 def _choice(name: str, value: object, choices: tuple[object, ...]) -> None:

@@ -104,7 +104,7 @@ class IpCommitOperator(BaseOperator):
     def resolve_template_files(self) -> None:
         """Check the wiring too: Airflow calls this when the DAG file was read and the graph is complete."""
         super().resolve_template_files()
-        _wiring.complete_dag(self.dag)
+        _wiring.complete_dag(self.dag, self)
 
     def execute(self, context: Context) -> None:
         """Ask for evidence, move the checkpoint, and let ICDC tables go."""

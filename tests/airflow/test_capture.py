@@ -1,12 +1,14 @@
 """What a capture hands to the tasks behind it, run by run, on a real table and a real Airflow."""
 
 import json
+from contextlib import ExitStack
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, task_group
+from airflow.sdk.exceptions import AirflowRescheduleException
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, SourceTable
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
@@ -259,37 +261,63 @@ def test_another_active_run_is_not_superseded(events, job, run_dag):
     assert job.seen == [[1, 2, 3]]
 
 
-def test_another_active_run_can_be_waited_for(events, job, run_dag, monkeypatch):
-    """The task gives up its slot and comes back, as a rescheduled sensor does."""
-    from airflow_provider_ips.operators import capture
+def test_another_active_run_can_be_waited_for(events, job, run_dag):
+    """The task gives up its slot and comes back, as a rescheduled sensor does; by then the other run has ended."""
+    waits = []
 
-    monkeypatch.setattr(capture, "WAIT", timedelta(0))
-    dag = incremental("waiting", "db.events", job, capture={"on_active_run": "wait"})
+    class Waiting(IpCaptureOperator):
+        def _leave_active_runs_alone(self, context, request, checkpoint):
+            try:
+                super()._leave_active_runs_alone(context, request, checkpoint)
+            except AirflowRescheduleException as later:
+                waits.append(later.reschedule_date)
+                other.close()
+                raise AirflowRescheduleException(datetime.now(tz=UTC)) from later
+
+    with DAG("waiting", schedule=None) as dag:
+        captured = Waiting(task_id="capture", source_tables="db.events", iceberg_conn_id="lake", on_active_run="wait")
+        work = PythonOperator(task_id="work", python_callable=job, op_args=[captured.output["db.events"]])
+        captured >> work >> IpCommitOperator(task_id="commit", capture=captured)
     job.fails = True
     first = run_dag(dag)
     job.fails = False
-    asked = []
-    running = left_running(first)
-    is_active = capture._context.is_active
-
-    def answer(*args, **kwargs):
-        asked.append(is_active(*args, **kwargs))
-        running.__exit__(None, None, None)
-        return asked[-1]
-
-    monkeypatch.setattr(capture._context, "is_active", answer)
-    running.__enter__()
+    other = ExitStack()
+    other.enter_context(left_running(first))
+    started = datetime.now(tz=UTC)
 
     ran = run_dag(dag)
 
-    assert asked == [True, False]
     assert ran.states == DONE
+    assert [wait > started for wait in waits] == [True]
+
+
+def test_a_renamed_task_is_asked_about_before_it_takes_the_whole_table_again(events, job, run_dag):
+    run_dag(incremental("renamed", "db.events", job))
+
+    ran = run_dag(incremental("renamed", "db.events", job, capture={"task_id": "take"}))
+    told = run_dag(incremental("renamed", "db.events", job, capture={"task_id": "take", "consumer": "anew"}))
+
+    assert "consumer 'renamed.capture' has one for the same tables" in str(ran.errors["take"])
+    assert "set consumer='renamed.capture' to go on" in str(ran.errors["take"])
+    assert told.states["commit"] == "success"
+
+
+def test_two_captures_of_one_dag_over_one_table_are_no_renaming(events, job, run_dag):
+    """Both tasks are there: the second consumer is new indeed."""
+    with DAG("two_consumers", schedule=None) as dag:
+        for name in ("one", "two"):
+            captured = capturing("db.events", task_id=name)
+            captured >> IpCommitOperator(task_id=f"commit_{name}", capture=captured)
+
+    ran = run_dag(dag)
+
+    assert set(ran.states.values()) == {"success"}
 
 
 def test_names_are_given_as_the_engine_knows_them(events, job, run_dag):
     with DAG("engine", schedule=None) as dag:
         captured = capturing("db.events", engine_catalog="spark_lake", icdc_namespace="scratch")
-        EmptyOperator(task_id="work") >> IpCommitOperator(task_id="commit", capture=captured)
+        captured >> IpCommitOperator(task_id="commit", capture=captured)
 
     ran = run_dag(dag)
 
@@ -408,6 +436,40 @@ def test_a_mapped_capture_has_a_consumer_per_source(lake, events, job, run_dag):
     assert committed_at("mapped.capture.db.events", "db.events") == events.current_snapshot().snapshot_id
     assert committed_at("mapped.capture.db.users", "db.users") is not None
     assert [each["outcome"] for each in ran.xcom("commit", "commit")] == ["advanced", "advanced"]
+
+
+def test_instances_of_a_mapped_capture_cannot_share_a_consumer(lake, events, run_dag):
+    """In one run each would take the other's pending range for that of an earlier run."""
+    append(create(lake, "db.users"), [10])
+    with DAG("mapped_shared", schedule=None) as dag:
+        captured = IpCaptureOperator.partial(
+            task_id="capture", iceberg_conn_id="lake", consumer="shared by all", on_active_run="wait"
+        ).expand(source_tables=["db.events", "db.users"])
+        captured >> IpCommitOperator(task_id="commit", capture=captured)
+
+    ran = run_dag(dag)
+
+    assert "another task instance of run" in str(ran.errors["capture"])
+    assert ran.states == {"capture[0]": "success", "capture[1]": "failed", "commit": "upstream_failed"}
+
+
+def test_a_range_that_was_rolled_back_leaves_its_failed_run_pending(events, job, run_dag):
+    """Its job may have written rows of it, so the checkpoint is not moved past it as if nothing had been."""
+    dag = incremental("rolled_back", "db.events", job)
+    run_dag(dag)
+    first = events.refresh().current_snapshot().snapshot_id
+    append(events, [4])
+    job.fails = True
+    run_dag(dag)
+    events.refresh().manage_snapshots().rollback_to_snapshot(first).commit()
+    job.fails = False
+
+    ran = run_dag(dag)
+    append(events, [5])
+    run_dag(dag)
+
+    assert ran.states == {"capture": "success", "work": "skipped", "commit": "skipped"}
+    assert job.seen == [[1, 2, 3], [5]]
 
 
 def test_an_idle_source_of_a_mapped_capture_skips_its_own_job(lake, events, job, run_dag):

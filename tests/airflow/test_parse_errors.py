@@ -178,6 +178,13 @@ def parse(airflow_database, tmp_path):
         ),
         (
             """
+            early = BashOperator(task_id="early", bash_command="run {{ ti.xcom_pull('capture', key='db.events') }}")
+            early >> IpCommitOperator(task_id="commit", capture=capture)
+            """,
+            "task 'early' uses the capture 'capture' but does not lie behind it",
+        ),
+        (
+            """
             @task
             def late(name): ...
             IpCommitOperator(task_id="commit", capture=capture)
