@@ -51,5 +51,5 @@ smoke: build ## capture and commit with the built wheel in an environment of its
 	scripts/smoke
 
 clean: ## remove everything that make has made
-	rm -rf .venv .cache dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .cache .demo dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
