@@ -148,9 +148,10 @@ def day_of_events(day: date, *, rows: int, late_share: float = 0.1, seed: int = 
     """Return what arrives on one day: that day's events, late ones of the days before, and some sent twice.
 
     An event that is sent again keeps its id and its day, and brings a later `received_at` with more seconds watched.
+    No two days and no two seeds share an id.
     """
     random = np.random.default_rng([seed, day.toordinal()])
-    event_ids = day.toordinal() * 10_000_000 + np.arange(rows, dtype=np.int64)
+    event_ids = (seed * 10_000_000 + day.toordinal()) * 10_000_000 + np.arange(rows, dtype=np.int64)
     days_late = np.where(random.random(rows) < late_share, random.integers(1, DAYS_ROWS_ARE_LATE + 1, rows), 0)
     watched = random.integers(30, 7200, rows).astype(np.int32)
     sent_again = np.arange(0, rows, 50)

@@ -47,7 +47,8 @@ def main() -> int:
     parser.add_argument("--for-seconds", type=float, help="stop by itself this long after it is ready")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the state is")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _as_interrupt)
     # The parts talk to each other, and this one to them: never by way of a proxy.
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = ",".join(
         filter(None, (os.environ.get("no_proxy") or os.environ.get("NO_PROXY"), HOST))
@@ -151,6 +152,8 @@ def _components(settings: Mapping[str, str], folder: Path, port: int) -> Iterato
 
 def _stop(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
     """Ask, wait, then insist. Descendants are noted first: an orphan cannot be found by its parent any more."""
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, signal.SIG_IGN)  # an impatient second Ctrl-C would leave the rest running
     roots = []
     for process in processes.values():
         with suppress(psutil.NoSuchProcess):

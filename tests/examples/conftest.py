@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import sys
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from scripts.lake import Lake, create_events_table, day_of_events, midnight
 from tests.examples.postgres_server import postgres_server
 
 FIRST_DAY = date(2026, 10, 1)
+SOURCES = ("db.playback", "db.downloads")
 ROWS = 2_000
 PASSWORD = "p@ss w/rd"  # noqa: S105 - of a server that lives as long as its test; it has to survive three configurations
 
@@ -35,8 +37,8 @@ class World:
         """Append the next day, late rows of days before included, to each table; return its logical date."""
         day = FIRST_DAY + timedelta(days=self.days)
         self.days += 1
-        for seed, name in enumerate(tables):
-            self.catalog.load_table(name).append(day_of_events(day, rows=ROWS, seed=seed))
+        for name in tables:
+            self.catalog.load_table(name).append(day_of_events(day, rows=ROWS, seed=SOURCES.index(name)))
         return midnight(day)
 
     def run(self, dag_id, logical_date):
@@ -72,6 +74,7 @@ def world_of(lake, home):
 
 def _enter(settings, log):
     """Let Airflow and Spark talk to a file: a failed run shows the end of it."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     sys.stdout.flush()
     with log.open("w") as file:
         os.dup2(file.fileno(), 1)
@@ -98,8 +101,16 @@ def postgres_world(tmp_path):
             yield world
 
 
+def _end_with_parent():
+    """Go when pytest is killed: nobody would ask this process anything any more."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
 def _make_sources(world):
-    for name in ("db.playback", "db.downloads"):
+    for name in SOURCES:
         create_events_table(world.catalog, name)
     for _ in range(3):
-        world.gain_a_day("db.playback", "db.downloads")
+        world.gain_a_day(*SOURCES)
