@@ -27,7 +27,7 @@ def main(day: str) -> None:
             SELECT event_id, event_date, timestamp_seconds(unix_seconds(timestamp(event_date)) + hash % 86400),
                    int(hash % 5000), int(hash % 400), int(30 + hash % 7170), timestamp(DATE '{day}') + INTERVAL 1 DAY,
                    element_at(array('tv', 'phone', 'tablet', 'browser', 'console'), int(1 + hash % 5))
-            FROM (SELECT unix_date(DATE '{day}') * 10000000 + id AS event_id,
+            FROM (SELECT unix_date(DATE '{day}') * 10000000L + id AS event_id,
                          abs(xxhash64(id, '{day}') % 1000000007) AS hash,
                          date_sub(DATE '{day}', if(id % 10 = 0, int(1 + id / 10 % 13), 0)) AS event_date
                   FROM range({EVENTS_A_DAY}))

@@ -33,7 +33,7 @@ class Standalone:
 
     master_url: str
     status_url: str
-    pids: tuple[int, ...]
+    worker_status_url: str
 
     def applications(self) -> list[dict[str, Any]]:
         """What the master knows of every application it was ever given, running ones first."""
@@ -61,11 +61,12 @@ def spark_standalone(folder: Path, *, cores: int = 1, memory: str = "1g") -> Ite
         size = ("--cores", str(cores), "--memory", memory, "--work-dir", str(folder / "work"))
         ports = ("--port", _ANY_FREE_PORT, "--webui-port", _ANY_FREE_PORT)
         worker = running.enter_context(_daemon(folder / "worker.log", "worker.Worker", *ports, *size, master_url))
+        worker_status_port = worker.wait_for(r"Successfully started service 'WorkerUI' on port (\d+)")
         worker.wait_for(r"(Successfully registered with master)")
         yield Standalone(
             master_url=master_url,
             status_url=f"http://127.0.0.1:{status_port}",
-            pids=(master.process.pid, worker.process.pid),
+            worker_status_url=f"http://127.0.0.1:{worker_status_port}",
         )
 
 
@@ -104,8 +105,13 @@ def _daemon(log: Path, main_class: str, *arguments: str) -> Iterator[_Daemon]:
     with log.open("wb") as output:
         process = subprocess.Popen(
             [str(_SPARK_CLASS), f"org.apache.spark.deploy.{main_class}", "--host", "127.0.0.1", *arguments],
-            # The master's second way in has a fixed port, which another test run may hold.
-            env=environment(SPARK_DAEMON_MEMORY="256m", SPARK_MASTER_OPTS="-Dspark.master.rest.enabled=false"),
+            env=environment(
+                SPARK_DAEMON_MEMORY="256m",
+                # They live for a minute: the second compiler would not pay for itself.
+                SPARK_DAEMON_JAVA_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+                # The master's second way in has a fixed port, which another test run may hold.
+                SPARK_MASTER_OPTS="-Dspark.master.rest.enabled=false",
+            ),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
