@@ -192,6 +192,20 @@ def test_limits_of_a_capture_do_not_narrow_what_is_seen(history):
     assert sighting.volume.files == 8
 
 
+@pytest.mark.parametrize(
+    ("snapshots", "files", "records", "expected"),
+    [(1, 1, 1, True), (1, None, None, True), (0, None, None, False), (1, 0, None, False), (1, 1, 0, False)],
+)
+def test_files_without_rows_are_no_news_but_unknown_counts_may_be(history, snapshots, files, records, expected):
+    """Zero is told from unknown."""
+    history.append()
+    seen = look(history, committed=None, settings=SETTINGS)
+
+    counted = replace(seen, snapshots=snapshots, volume=Volume(files=files, records=records, size_bytes=None))
+
+    assert counted.has_rows is expected
+
+
 # --- a watcher's own watermark -----------------------------------------------------------------------------------
 
 
