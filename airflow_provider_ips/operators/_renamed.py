@@ -34,7 +34,7 @@ def refuse_if_renamed(
         if f"{before}{former}{after}" != other or former in dag.task_dict or not _reads(store, other, sources):
             continue
         raise CheckpointConflictError(
-            f"task {task_id!r} of DAG {dag.dag_id!r} has no checkpoint, consumer {other!r} has one for the same tables, "
+            f"task {task_id!r} of DAG {dag.dag_id!r} has no checkpoint, consumer {other!r} has one for its tables, "
             f"and no task {former!r} is there any more",
             consequence="If the task was renamed, a first run would process the whole tables again",
             remedy=f"set consumer={other!r} to go on from there, or another consumer name of your own to start anew",

@@ -237,7 +237,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             return
         if _is_same_run(pending.run, request.run):
             raise CheckpointConflictError(
-                f"another task instance of run {request.run} has captured for consumer {request.consumer!r} and has not "
+                f"another task instance of run {request.run} has captured for consumer {request.consumer!r} and not "
                 "committed",
                 consequence="Both would process the same rows, and one commit would stand for the other's work",
                 remedy="give each capture, and each instance of a mapped one, a consumer of its own; leaving consumer "

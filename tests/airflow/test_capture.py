@@ -297,7 +297,7 @@ def test_a_renamed_task_is_asked_about_before_it_takes_the_whole_table_again(eve
     ran = run_dag(incremental("renamed", "db.events", job, capture={"task_id": "take"}))
     told = run_dag(incremental("renamed", "db.events", job, capture={"task_id": "take", "consumer": "anew"}))
 
-    assert "consumer 'renamed.capture' has one for the same tables" in str(ran.errors["take"])
+    assert "consumer 'renamed.capture' has one for its tables" in str(ran.errors["take"])
     assert "set consumer='renamed.capture' to go on" in str(ran.errors["take"])
     assert told.states["commit"] == "success"
 

@@ -248,7 +248,7 @@ def test_a_dag_whose_wiring_would_lose_rows(parse, body, problem):
     [
         """
         work = BashOperator(task_id="work", bash_command=f"run {capture.output['db.events']}")
-        work >> IpCommitOperator(task_id="commit", capture=capture)
+        capture >> work >> IpCommitOperator(task_id="commit", capture=capture)
         """,
         """
         early = IpCommitOperator(task_id="commit", capture="later")
