@@ -228,7 +228,7 @@ class _Build:
         self._identity = identity
         self._location = location
         self._io = load_file_io(dict(catalog.properties), location)
-        self._prefix = f"{location}/metadata/{secrets.token_hex(6)}"
+        self._attempt = secrets.token_hex(6)
         self._snapshot_id = icdc_snapshot_id(identity.fingerprint)
         self._written: list[str] = []
 
@@ -253,7 +253,8 @@ class _Build:
     def publish(self, target: TableIdentifier, moved: Sequence[Moved]) -> None:
         """Write list and metadata, then register: the table is there complete, or not at all."""
         manifest_list = self._path("snap.avro")
-        metadata_path = self._path("00000.metadata.json")
+        # Java reads the version up to the first dash, and logs a stack trace at every load if it finds none there.
+        metadata_path = self._own(f"00000-{self._attempt}.metadata.json")
         try:
             write_manifest_list(
                 self._io.new_output(manifest_list),
@@ -306,7 +307,10 @@ class _Build:
             ) from error
 
     def _path(self, name: str) -> str:
-        path = f"{self._prefix}-{name}"
+        return self._own(f"{self._attempt}-{name}")
+
+    def _own(self, name: str) -> str:
+        path = f"{self._location}/metadata/{name}"
         self._written.append(path)
         return path
 
@@ -355,7 +359,7 @@ def _refuse_unreadable(source: IcebergSource, plan: CapturePlan, listed: Mapping
 
 
 def _location(catalog: Catalog, source: IcebergSource, target: TableIdentifier, wished: str | None) -> str:
-    """A place of the ICDC table's own: what was asked for, else the namespace's, the warehouse's, or beside the source."""
+    """Give the ICDC table a place of its own: as asked, or below the namespace or warehouse, or beside the source."""
     base = wished or _namespace_location(catalog, target)
     source_home = source.metadata.location.rstrip("/")
     if base is None:
