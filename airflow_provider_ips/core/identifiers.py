@@ -43,7 +43,7 @@ class TableIdentifier:
             raise InputError(
                 f"malformed table identifier {text!r}",
                 consequence="A table needs a namespace and a name, without empty parts or surrounding spaces",
-                remedy='write it as "namespace.table", for example "db.playback"; the catalog is named by iceberg_conn_id',
+                remedy='write it as "namespace.table", such as "db.playback"; iceberg_conn_id names the catalog',
             )
         if bad := next((c for c in text if c in "`\"';\\/\n\r\t\0"), None):
             raise InputError(
@@ -134,7 +134,7 @@ def check_xcom_key(key: str, *, what: str) -> str:
         raise InputError(
             f"{what} {key!r} cannot be an XCom key: it contains {bad!r}",
             consequence="Airflow would store it under another key, and the task that pulls it would get nothing",
-            remedy='give the source a key of its own: SourceTable("…", key="letters_digits_._-"), and rename or leave out '
-            "the range column",
+            remedy='give the source a key of its own: SourceTable("…", key="letters_digits_._-"), and rename or '
+            "leave out the range column",
         )
     return key

@@ -155,7 +155,7 @@ def starting_position(history: TableHistory, *, snapshot_id: int | None, time_ms
                 return position_of(history, snapshot)
         raise GapError(
             f"snapshot {snapshot_id} is not in the lineage of {history.name}, branch {history.branch!r}",
-            consequence="It was expired, rolled back, or belongs to another branch or table, so nothing can start there",
+            consequence="It was expired, rolled back, or belongs elsewhere, so nothing can start there",
             remedy=f"use one of the {len(chain)} snapshots of the lineage, the oldest being "
             f"{chain[-1].snapshot_id if chain else 'none'}, or 'full'",
         )
@@ -348,8 +348,8 @@ def _known_bytes(captured: Sequence[Verdict], settings: CaptureSettings) -> int:
     unknown = next((v for v in captured if v.size_bytes is None), None)
     if unknown is not None and settings.max_bytes is not None:
         raise InputError(
-            f"max_bytes={settings.max_bytes} cannot be kept: snapshot {unknown.snapshot_id} does not say how many bytes "
-            "it added",
+            f"max_bytes={settings.max_bytes} cannot be kept: snapshot {unknown.snapshot_id} does not say how many "
+            "bytes it added",
             consequence="The limit would be ignored without anyone noticing",
             remedy="use max_snapshots or max_files for this table",
         )

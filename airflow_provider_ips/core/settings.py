@@ -95,7 +95,8 @@ class CaptureSettings:
             _positive(name, getattr(self, name))
         if self.captures_changes and self.on_other_operation != "fail":
             raise InputError(
-                f"on_other_operation={self.on_other_operation!r} contradicts data_operations={list(self.data_operations)}",
+                f"on_other_operation={self.on_other_operation!r} contradicts "
+                f"data_operations={list(self.data_operations)}",
                 consequence="With all three operations there is no other operation left to pass over",
                 remedy='leave on_other_operation out, or set data_operations=("append",)',
             )

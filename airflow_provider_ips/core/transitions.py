@@ -162,7 +162,7 @@ def settle_empty(
     )
 
 
-def commit(  # noqa: PLR0913 - who commits what, when, and what stays of it
+def commit(
     checkpoint: Checkpoint | None,
     *,
     capture_id: str,

@@ -72,11 +72,16 @@ def judge(
     contradiction = _contradiction(snapshot, previous, effect)
     if contradiction:
         return _refused(snapshot, contradiction)
-    if effect.is_additive:
+    if effect.is_additive or (settings.on_other_operation == "skip" and _only_tidies_up(snapshot, effect)):
         return _captured(snapshot, effect, manifests)
     if settings.on_other_operation == "skip":
         return _ignored(snapshot, f"it {effect}; passed over by on_other_operation='skip'")
     return _refused(snapshot, f"it {effect}")
+
+
+def _only_tidies_up(snapshot: SnapshotFacts, effect: Effect) -> bool:
+    """Appends may drop delete files that apply to nothing any more. The log of appends must not lose their rows."""
+    return snapshot.operation == "append" and not (effect.removed_files or effect.added_delete_files)
 
 
 def _accounts_for(snapshot: SnapshotFacts, previous: SnapshotFacts | None, listed: Sequence[ManifestFacts]) -> bool:
@@ -150,7 +155,7 @@ def _captured(snapshot: SnapshotFacts, effect: Effect, manifests: Sequence[Manif
         snapshot_id=snapshot.snapshot_id,
         operation=snapshot.operation or "",
         decision=Decision.CAPTURED,
-        reason=f"it {effect} and takes nothing away",
+        reason=f"it {effect} and takes no row away",
         files=effect.added_files,
         records=None if None in rows else sum(r or 0 for r in rows),
         size_bytes=snapshot.count("added-files-size"),

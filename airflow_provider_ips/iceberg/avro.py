@@ -124,7 +124,7 @@ class Header:
                 consequence="The files that it lists cannot be read",
                 remedy=f"rewrite the table's manifests with one of {sorted(KNOWN_CODECS)}",
             )
-        return KNOWN_CODECS[name]  # type: ignore[index]
+        return KNOWN_CODECS[name]
 
     def blocks(self, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
         """Give the number of records and the decompressed bytes of each block."""

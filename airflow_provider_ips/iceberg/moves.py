@@ -82,11 +82,13 @@ class _Raw:
 def copy_manifest(source_io: FileIO, target_io: FileIO, manifest: ManifestFile, path: str) -> Moved:
     """Copy every byte. Sequence numbers and snapshot ids stay right: the manifest list carries what entries inherit."""
     copied = 0
-    with source_io.new_input(manifest.manifest_path).open(seekable=False) as source:
-        with target_io.new_output(path).create(overwrite=True) as target:
-            while chunk := source.read(CHUNK_BYTES):
-                target.write(chunk)
-                copied += len(chunk)
+    with (
+        source_io.new_input(manifest.manifest_path).open(seekable=False) as source,
+        target_io.new_output(path).create(overwrite=True) as target,
+    ):
+        while chunk := source.read(CHUNK_BYTES):
+            target.write(chunk)
+            copied += len(chunk)
     if copied < manifest.manifest_length:
         raise _disagreement(manifest, f"{copied} bytes", f"{manifest.manifest_length}")
     return Moved(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyiceberg.exceptions import NoSuchNamespaceError
-
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.identifiers import TableIdentifier
-from airflow_provider_ips.iceberg.faults import mapped
 from airflow_provider_ips.iceberg.source import open_source
+from airflow_provider_ips.iceberg.views import is_view
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -22,14 +20,6 @@ def open_if_there(catalog: Catalog, table: str, branch: str = "main") -> Iceberg
     try:
         return open_source(catalog, table, branch)
     except InputError:
-        if _is_view(catalog, table):
+        if is_view(catalog, TableIdentifier.parse(table)):
             raise
         return None
-
-
-def _is_view(catalog: Catalog, table: str) -> bool:
-    with mapped(f"asking whether {table} is a view"):
-        try:
-            return bool(catalog.view_exists(TableIdentifier.parse(table).parts))
-        except (NotImplementedError, NoSuchNamespaceError):
-            return False

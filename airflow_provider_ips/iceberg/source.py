@@ -14,6 +14,7 @@ from airflow_provider_ips.core.identifiers import TableIdentifier
 from airflow_provider_ips.core.plan import starting_position
 from airflow_provider_ips.iceberg.faults import mapped
 from airflow_provider_ips.iceberg.manifest_lists import facts_of, read_manifest_list
+from airflow_provider_ips.iceberg.views import is_view
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -144,7 +145,7 @@ def position_at(source: IcebergSource, *, snapshot_id: int | None = None, time_m
 
 
 def _absent(catalog: Catalog, identifier: TableIdentifier) -> InputError:
-    if _is_view(catalog, identifier):
+    if is_view(catalog, identifier):
         return InputError(
             f"{identifier} is a view, not a table",
             consequence="A view has no files, so nothing tells what was added to it",
@@ -155,14 +156,6 @@ def _absent(catalog: Catalog, identifier: TableIdentifier) -> InputError:
         consequence="There is nothing to capture",
         remedy="check the spelling, the namespace and the catalog that iceberg_conn_id names",
     )
-
-
-def _is_view(catalog: Catalog, identifier: TableIdentifier) -> bool:
-    """Only some catalogs know views; where asking fails, the table is merely absent."""
-    try:
-        return bool(catalog.view_exists(identifier.parts))
-    except (NotImplementedError, NoSuchNamespaceError):
-        return False
 
 
 def _check_supported(table: Table, name: str) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.iceberg import capture
 
@@ -113,3 +114,13 @@ def test_spark_cannot_destroy_what_an_icdc_table_points_to(lake: LakeOfTwoEngine
     assert lake.sql("select id from lake.db.guarded") == lake.sql("select id from lake.icdc.guarded") == [(1,)]
     lake.spark.sql("drop table lake.icdc.guarded")
     assert lake.sql("select id from lake.db.guarded") == [(1,)]
+
+
+def test_a_view_is_named_as_one(lake: LakeOfTwoEngines) -> None:
+    """Spark made it; PyIceberg's SQL catalog only says that there is no such table."""
+    lake.spark.sql("create table lake.db.viewed (id int) using iceberg")
+    lake.spark.sql("create view lake.db.a_view as select id from lake.db.viewed")
+    with pytest.raises(InputError, match=r"db\.a_view is a view, not a table"):
+        capture(lake.catalog, "db.a_view", into="icdc.of_a_view")
+    with pytest.raises(InputError, match=r"db\.neither does not exist"):
+        capture(lake.catalog, "db.neither", into="icdc.of_neither")
