@@ -152,10 +152,7 @@ class SourceTable:
                 consequence="They would be ignored",
                 remedy=f"use any of {sorted(f.name for f in fields(CaptureSettings))}",
             )
-        if not isinstance(branch, str) or not branch:
-            raise InputError(
-                f"SourceTable({table!r}) has branch {branch!r}", remedy='name a branch, for example "main"'
-            )
+        _check_branch(table, branch)
         object.__setattr__(self, "table", table)
         object.__setattr__(self, "branch", branch)
         object.__setattr__(self, "key", key)
@@ -192,6 +189,15 @@ def parse_sources(value: object, defaults: CaptureSettings) -> tuple[SourceTable
         keys += [f"{source.xcom_key}.before"] if settings.captures_changes else []
     _refuse_duplicates([*keys, *RESERVED_KEYS], what="XCom key")
     return sources
+
+
+def _check_branch(table: str, branch: object) -> None:
+    if not isinstance(branch, str) or not branch:
+        raise InputError(
+            f"SourceTable({table!r}) has branch {branch!r}",
+            consequence="No history could be read from it",
+            remedy='name a branch, for example "main"',
+        )
 
 
 def _refuse_duplicates(names: Sequence[str], *, what: str) -> None:

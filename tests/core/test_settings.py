@@ -104,3 +104,10 @@ def test_an_unknown_override_is_refused() -> None:
     """A typo in an entry would silently leave the default in force."""
     with pytest.raises(InputError, match="max_fils"):
         SourceTable("db.a", max_fils=3)
+
+
+@pytest.mark.parametrize("branch", ["", None, 3])
+def test_a_branch_without_a_name_is_refused(branch: object) -> None:
+    """None is not main: a template that rendered to nothing would read another branch than was meant."""
+    with pytest.raises(InputError, match="has branch"):
+        SourceTable("db.a", branch=branch)  # type: ignore[arg-type]

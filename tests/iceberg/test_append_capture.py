@@ -183,7 +183,7 @@ class TestRanges:
         since = append(table, 1)
         append(table, 2)
         with table.transaction() as change:
-            change.set_properties(**{"write.metadata.metrics.default": "none"})
+            change.set_properties({"write.metadata.metrics.default": "none"})
         append(table, 3)
         (span,) = capture(catalog, "db.t", since=since, into="icdc.x", range_columns=["id"]).ranges
         assert (span.known, span.lower, span.upper) == (False, None, None)
