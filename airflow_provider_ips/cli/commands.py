@@ -109,7 +109,10 @@ def reset_command(args: Namespace) -> None:
         store = _store()
         before = _existing(store, args.consumer)
         after = reset(before, sources=None if args.table is None else [(args.table, args.branch)])
-        _say(f"The next run of {args.consumer} will start as its capture's `initial` says; by default, with all files.")
+        _say(
+            f"The next run of {args.consumer} will start as its capture's `initial` says; by default, with all files. "
+            "If you mean to seed it anew, pause its DAG first: a run in between would start so."
+        )
         _change(store, before, after, args)
 
 

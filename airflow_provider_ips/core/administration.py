@@ -33,7 +33,8 @@ def seed(
             raise CheckpointConflictError(
                 f"consumer {consumer!r} has a position in {entry.source!r} (branch {entry.branch!r}) already, {held}",
                 consequence="To overwrite it would skip or repeat whatever lies between the two positions",
-                remedy="use `airflow ips rewind` to go back to an earlier commit, or `airflow ips reset` first",
+                remedy="go back to an earlier commit with `airflow ips rewind`; to move elsewhere pause the DAG, then "
+                f"`airflow ips reset --consumer {consumer} --table {entry.source} --branch {entry.branch}` and seed",
             )
     ranges = tuple(
         SourceRange(

@@ -121,6 +121,20 @@ def test_beginning_twice_changes_nothing():
     assert begin(daily.document, consumer="daily.capture", pending=pending) is daily.document
 
 
+def test_a_run_whose_sources_changed_supersedes_its_own_capture():
+    """The DAG file gained a source between two attempts: the pending range does not cover it."""
+    daily = Pipeline()
+    first = daily.capture(run(1), events=10)
+    capture_id = new_capture_id(daily.document, consumer="daily.capture", run=run(1))
+    second = PendingCapture(
+        capture_id=capture_id, run=run(1), started_at_ms=2, ranges=daily.ranges(capture_id, events=11, users=5)
+    )
+    daily.document = begin(daily.document, consumer="daily.capture", pending=second)
+    assert daily.commit(first).outcome is CommitOutcome.SUPERSEDED
+    assert daily.commit(second).drop == first.icdc_tables
+    assert daily.stands_at(USERS) == at(5)
+
+
 def test_one_capture_id_has_one_range():
     """Two ranges under one id would share an ICDC table."""
     daily = Pipeline()
