@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,17 +9,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator, SkipMixin
 from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
 
-from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
-from airflow_provider_ips.core.identifiers import TableIdentifier
-from airflow_provider_ips.core.settings import CaptureSettings, SourceTable, parse_sources
+from airflow_provider_ips.core.errors import CheckpointConflictError
+from airflow_provider_ips.core.settings import CaptureSettings, parse_sources
 from airflow_provider_ips.operators import _context, _wiring
+from airflow_provider_ips.operators._parameters import check_choice, check_texts, entries_of, is_template
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from airflow.sdk import Context
     from airflow.sdk.definitions.xcom_arg import PlainXComArg
 
     from airflow_provider_ips.core.checkpoint import Checkpoint
     from airflow_provider_ips.core.positions import RunIdentity
+    from airflow_provider_ips.core.settings import SourceTable
     from airflow_provider_ips.core.store import CheckpointStore
     from airflow_provider_ips.operators._capture_run import Outcome, Request
 
@@ -183,16 +185,16 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
 
     def _checked_sources(self) -> tuple[tuple[SourceTable, CaptureSettings], ...]:
         """Refuse what cannot be right. What is still a template is passed over here, and met again in ``execute``."""
-        _choice("capture_mode", self.capture_mode, CAPTURE_MODES)
-        _choice("on_active_run", self.on_active_run, ON_ACTIVE_RUN)
+        check_choice("capture_mode", self.capture_mode, CAPTURE_MODES)
+        check_choice("on_active_run", self.on_active_run, ON_ACTIVE_RUN)
         for name in ("skip_if_empty", "ignore_downstream_trigger_rules"):
-            _choice(name, getattr(self, name), (True, False))
-        _check_texts(self)
+            check_choice(name, getattr(self, name), (True, False))
+        check_texts(self)
         given = {name: getattr(self, name) for name in _SETTINGS}
-        defaults = CaptureSettings(**{name: value for name, value in given.items() if not _is_template(value)})
-        if _is_template(self.source_tables):
+        defaults = CaptureSettings(**{name: value for name, value in given.items() if not is_template(value)})
+        if is_template(self.source_tables):
             return ()
-        sources = parse_sources(_entries(self.source_tables), defaults)
+        sources = parse_sources(entries_of(self.source_tables), defaults)
         return tuple((source, source.settings(defaults)) for source in sources)
 
     def _request(self, run: RunIdentity) -> Request:
@@ -300,64 +302,3 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
 
 def _is_same_run(one: RunIdentity, other: RunIdentity) -> bool:
     return replace(one, map_index=-1) == replace(other, map_index=-1)
-
-
-def _choice(name: str, value: object, choices: tuple[object, ...]) -> None:
-    if value not in choices:
-        raise InputError(
-            f"{name}={value!r} is unknown",
-            consequence="The capture could not do what was meant",
-            remedy=f"use {' or '.join(map(repr, choices))}",
-        )
-
-
-def _check_texts(task: IpCaptureOperator) -> None:
-    for name in ("iceberg_conn_id", "consumer", "icdc_namespace", "icdc_location", "engine_catalog"):
-        value = getattr(task, name)
-        if _is_template(value) or (value is None and name != "iceberg_conn_id"):
-            continue
-        if not isinstance(value, str) or not value.strip():
-            raise InputError(
-                f"{name}={value!r} is no name",
-                consequence="Nothing could be found under it",
-                remedy=f"set {name} to a text" + ("" if name == "iceberg_conn_id" else ", or leave it out"),
-            )
-        if name == "icdc_namespace":
-            _check_namespace(value)
-
-
-def _check_namespace(namespace: str) -> None:
-    try:
-        TableIdentifier.parse(f"{namespace}.t")
-    except InputError as error:
-        raise InputError(
-            f"icdc_namespace={namespace!r} is malformed",
-            consequence="No ICDC table could be made there",
-            remedy='write it as "icdc" or "scratch.icdc"',
-        ) from error
-
-
-def _entries(value: object) -> object:
-    """Read dicts as arguments of SourceTable: what comes out of an XCom or a template is made of these."""
-    if isinstance(value, Mapping):
-        if not isinstance(value.get("table"), str):
-            raise InputError(
-                f"source_tables entry {dict(value)!r} has no 'table'",
-                consequence="It does not say what to capture",
-                remedy='write it as {"table": "db.t", …}',
-            )
-        return SourceTable(**dict(value))
-    if isinstance(value, list | tuple):
-        return [_entries(entry) for entry in value]
-    return value
-
-
-def _is_template(value: object) -> bool:
-    """Tell a value that is not known before the task runs."""
-    if isinstance(value, str):
-        return "{{" in value or "{%" in value
-    if isinstance(value, Mapping):
-        return any(_is_template(item) for item in value.values())
-    if isinstance(value, list | tuple | set):
-        return any(_is_template(item) for item in value)
-    return callable(getattr(value, "resolve", None))

@@ -219,7 +219,7 @@ class IpCommitOperator(BaseOperator):
                 if drop_icdc(catalog, table):
                     dropped.append(table)
             except Exception as error:  # noqa: BLE001 - whatever it is, the commit stands
-                self.log.warning("ICDC table %s stays behind, and `airflow ips gc` removes it: %s", table, error)
+                self.log.warning("ICDC table %s stays behind; drop it in your engine, without PURGE: %s", table, error)
         if dropped:
             self.log.info("Dropped ICDC tables: %s", ", ".join(dropped))
         return dropped
