@@ -311,8 +311,9 @@ def _refused(history: TableHistory, item: Judged, lineage: Lineage) -> RefusedOp
         consequence="Capturing only what was added would leave out, or repeat, rows that it changed; "
         "nothing was captured and the checkpoint stays",
         remedy="set on_other_operation='skip' if the log of appends is right whatever else happens (daily retention, "
-        "for example), or process the table in full once and seed the checkpoint behind it: "
-        f"airflow ips seed --snapshot {item.verdict.snapshot_id}",
+        "for example); or pause the DAG, process the table in full once, and set the checkpoint behind it by "
+        f"`airflow ips reset --table {history.name}` and `airflow ips seed --table {history.name} "
+        f"--snapshot {item.verdict.snapshot_id}`, both with --consumer",
     )
 
 

@@ -95,7 +95,7 @@ def test_a_removal_is_refused_whatever_it_calls_itself(history: CountedHistory, 
     history.append()
     with pytest.raises(RefusedOperationError, match="removes 1 data files") as refusal:
         plan_capture(history, committed=committed, settings=SETTINGS)
-    assert "airflow ips seed --snapshot 2" in refusal.value.remedy
+    assert "airflow ips seed --table db.t --snapshot 2" in refusal.value.remedy
 
 
 @pytest.mark.parametrize("operation", ["overwrite", "append"])
