@@ -1,4 +1,4 @@
-"""What Airflow says about the documentation: DAG files, command lines, signatures. JSON in, JSON out.
+"""What Airflow says about the documentation: DAG files, command lines, signatures. JSON in, a JSON file out.
 
 Run in a process of its own, for Airflow reads its home when it is first imported.
 """
@@ -81,7 +81,6 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    # Into a file: Airflow logs import errors to standard output.
     asked = json.load(sys.stdin)
-    with contextlib.redirect_stdout(sys.stderr):
-        told = answer(asked)
-    sys.stdout.write(json.dumps(told))
+    Path(asked["answer_to"]).write_text(json.dumps(answer(asked)))

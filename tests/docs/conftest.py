@@ -84,6 +84,7 @@ def airflow_says(tmp_path_factory):
         if block.is_dag_file and block.directive is None:
             (dags / dag_file_name(block)).write_text(block.text)
     question = {
+        "answer_to": str(folder / "answer.json"),
         "dags": str(dags),
         "commands": [words[1:] for _, words in documented_commands() if words[0] == "airflow"],
         "signatures": SIGNATURES,
@@ -98,7 +99,7 @@ def airflow_says(tmp_path_factory):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads((folder / "answer.json").read_text())
 
 
 def dag_file_name(block) -> str:
