@@ -65,17 +65,20 @@ class Watch:
             )
         sources = parse_watched(table, branch=rest.pop("branch", "main"))
         _refuse_one_snapshot_for_several(since, sources)
+        settings = CaptureSettings(
+            initial=parse_since(since) or initial or "full",
+            data_operations=rest.pop("data_operations", ("append",)),
+            on_other_operation=rest.pop("on_other_operation", "fail"),
+            on_gap=rest.pop("on_gap", "fail"),
+        )
+        for source in sources:
+            source.settings(settings)  # an override that cannot be right is refused here, not while waiting
         return cls(
             sources=sources,
             consumer=consumer,
             require=Require.parse(rest.pop("require", "any")),
             missing=_missing(rest.pop("missing", "wait")),
-            settings=CaptureSettings(
-                initial=parse_since(since) or initial or "full",
-                data_operations=rest.pop("data_operations", ("append",)),
-                on_other_operation=rest.pop("on_other_operation", "fail"),
-                on_gap=rest.pop("on_gap", "fail"),
-            ),
+            settings=settings,
             thresholds=Thresholds.parse(**rest),
         )
 
@@ -92,8 +95,6 @@ def parse_watched(table: object, *, branch: object = "main") -> tuple[SourceTabl
             consequence="There is nothing to tell the two apart by" if twice else "There is nothing to wait for",
             remedy="name each table once",
         )
-    for source in sources:
-        source.settings(CaptureSettings())  # an override that cannot be right is refused here, not while waiting
     return sources
 
 

@@ -41,7 +41,9 @@ class IcebergAppendTrigger(BaseEventTrigger):
     processes comes from its checkpoint.
 
     Costs one catalog load per table and ``poll_interval``, however many triggers of one triggerer watch the table, and
-    reads manifests only when the head moved by something else than compaction.
+    reads manifests only when the head moved by something else than compaction. All triggers of one triggerer together
+    make at most eight calls at a time, in threads of their own; while no table can be loaded, the pauses grow to five
+    minutes.
 
     :param table: ``"db.t"``, a :class:`SourceTable`, or a list of these.
     :param iceberg_conn_id: The :ref:`Iceberg connection id<howto/connection:iceberg>` of the catalog.

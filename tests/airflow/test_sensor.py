@@ -281,6 +281,19 @@ def test_a_templated_position_is_known_at_run_time(table, run_dag):
     assert run_dag(sensing("templated", since=since)).states == {"wait": "success"}
 
 
+def test_parsing_leaves_the_heavy_libraries_alone():
+    """Airflow parses every DAG file again and again, watchers included."""
+    code = (
+        "from airflow_provider_ips import IcebergAppendSensor, IcebergAppendTrigger;"
+        "IcebergAppendSensor(task_id='w', table='db.t', consumer='c');IcebergAppendTrigger(table='db.t');"
+        "import sys;print(sorted({name.partition('.')[0] for name in sys.modules} & {'pyiceberg','pyarrow','pyspark'}))"
+    )
+
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert shown.stdout.split()[-1] == "[]"
+
+
 # --- refused at parse --------------------------------------------------------------------------------------------
 
 
@@ -305,6 +318,10 @@ def test_a_templated_position_is_known_at_run_time(table, run_dag):
         ({"consumer": "c", "table": "events"}, "malformed table identifier 'events'"),
         ({"consumer": "c", "table": SourceTable("db.t", on_gap="guess")}, "on_gap='guess'"),
         ({"consumer": "c", "data_operations": ("append", "delete")}, "data_operations"),
+        (
+            {"consumer": "c", "data_operations": ("append", "overwrite", "delete")},
+            "change capture is not in this release",
+        ),
         ({"consumer": "c", "on_gap": "guess"}, "on_gap='guess'"),
     ],
     ids=str,
