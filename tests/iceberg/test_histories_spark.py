@@ -203,6 +203,7 @@ def test_columns_with_defaults_read_the_same(lake: LakeOfTwoEngines) -> None:
     first = story.insert("(1)")
     story.insert("(2)")
     jvm = lake.spark._jvm  # Spark's SQL cannot add a column with a default
+    assert jvm is not None
     table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(lake.spark._jsparkSession, story.table)
     types, literal = jvm.org.apache.iceberg.types.Types, jvm.org.apache.iceberg.expressions.Literal
     date = literal.of("2026-01-02").to(types.DateType.get())
