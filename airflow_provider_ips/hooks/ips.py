@@ -46,6 +46,10 @@ class IpsHook(IcebergHook):
         name = str(properties.pop("catalog_name", "") or self.conn_id)
         _refuse_without_catalog(self.conn_id, properties)
         _mask(properties.get("uri"))
+        if properties.get("type") == "rest" and bool(conn.login) != bool(conn.password):
+            self.log.warning(
+                "Connection %s has only one of client id and client secret; both are needed.", self.conn_id
+            )
         try:
             return load_catalog(name, **properties)
         except Exception as error:  # noqa: BLE001 - drivers raise errors of their own

@@ -118,6 +118,13 @@ def _check_pair(dag: DAG, capture: Operator, commit: IpCommitOperator) -> None:
             consequence="The commit could run first, and move the checkpoint past rows nobody processed",
             remedy=f"add {capture.task_id} >> … >> {commit.task_id}",
         )
+    group = commit.get_closest_mapped_task_group()
+    if group is not None and group is not capture.get_closest_mapped_task_group():
+        raise InputError(
+            f"commit {commit.task_id!r} lies in a mapped task group, and its capture {capture.task_id!r} does not",
+            consequence="The first instance of the commit would stand for the work of all",
+            remedy="move the commit behind the group, or the capture into it",
+        )
     for task in (capture, commit):
         _refuse_teardown(task, f"{task.task_id!r} is a teardown")
     for task_id in tasks_between(capture, commit):

@@ -106,7 +106,7 @@ HEAD = """
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.python import PythonOperator
-from airflow.sdk import DAG, task
+from airflow.sdk import DAG, task, task_group
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 
 with DAG("parsed", schedule=None) as dag:
@@ -228,6 +228,15 @@ def parse(airflow_database, tmp_path):
                 IpCommitOperator(task_id=f"commit_{name}", capture=one)
             """,
             "captures 'a' and 'b' of DAG 'parsed' share consumer 'shared'",
+        ),
+        (
+            """
+            @task_group
+            def each(number):
+                IpCommitOperator(task_id="commit", capture=capture)
+            each.expand(number=[1, 2])
+            """,
+            "commit 'each.commit' lies in a mapped task group, and its capture 'capture' does not",
         ),
         (
             'IpCommitOperator.partial(task_id="commit").expand(capture=["capture"])',
