@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 NAME = "lake"
+LATE_SHARE = 0.1
 DAYS_ROWS_ARE_LATE = 13
 """The furthest back that a late row lies: what a lookback window of 14 days is for."""
 
@@ -144,15 +145,16 @@ def create_events_table(catalog: Catalog, name: str) -> Table:
     return catalog.create_table(name, EVENTS, partition_spec=BY_DAY)
 
 
-def day_of_events(day: date, *, rows: int, late_share: float = 0.1, seed: int = 0) -> pa.Table:
+def day_of_events(day: date, *, rows: int, earliest: date = date.min, seed: int = 0) -> pa.Table:
     """Return what arrives on one day: that day's events, late ones of the days before, and some sent twice.
 
     An event that is sent again keeps its id and its day, and brings a later `received_at` with more seconds watched.
-    No two days and no two seeds share an id.
+    No two days and no two seeds share an id, and no event lies before the earliest day.
     """
     random = np.random.default_rng([seed, day.toordinal()])
     event_ids = (seed * 10_000_000 + day.toordinal()) * 10_000_000 + np.arange(rows, dtype=np.int64)
-    days_late = np.where(random.random(rows) < late_share, random.integers(1, DAYS_ROWS_ARE_LATE + 1, rows), 0)
+    days_late = np.where(random.random(rows) < LATE_SHARE, random.integers(1, DAYS_ROWS_ARE_LATE + 1, rows), 0)
+    days_late = np.minimum(days_late, (day - earliest).days)
     watched = random.integers(30, 7200, rows).astype(np.int32)
     sent_again = np.arange(0, rows, 50)
     order = np.concatenate([np.arange(rows), sent_again])

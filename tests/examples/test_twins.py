@@ -82,6 +82,7 @@ def described(tmp_path, name):
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
+@pytest.mark.timeout(900)
 def test_the_demo_shows_both_and_compares_their_targets(tmp_path):
     """One command: days of late data, both DAGs through Airflow and Spark, and a table at the end."""
     result = subprocess.run(
@@ -90,7 +91,7 @@ def test_the_demo_shows_both_and_compares_their_targets(tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=500,
+        timeout=850,
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert "Both targets hold the same" in result.stdout
