@@ -11,7 +11,7 @@ from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.history import DATA
 from airflow_provider_ips.core.record import ColumnRange
 from airflow_provider_ips.iceberg.avro import Header
-from airflow_provider_ips.iceberg.entries import DELETED, LOWER_BOUNDS, UPPER_BOUNDS, EntryLayout
+from airflow_provider_ips.iceberg.entries import DELETED, LOWER_BOUNDS, NAN_COUNTS, UPPER_BOUNDS, EntryLayout
 from airflow_provider_ips.iceberg.moves import open_stream, wants
 from airflow_provider_ips.iceberg.values import decode_bound, to_json_value
 
@@ -42,7 +42,7 @@ class _Span:
         self.files += 1
         low = (entry.file.get(LOWER_BOUNDS) or {}).get(self.field_id)
         high = (entry.file.get(UPPER_BOUNDS) or {}).get(self.field_id)
-        if low is None or high is None:
+        if low is None or high is None or (entry.file.get(NAN_COUNTS) or {}).get(self.field_id):
             self.without += 1
             return
         lower, upper = decode_bound(self.field_type, low), decode_bound(self.field_type, high)
@@ -51,7 +51,7 @@ class _Span:
 
     def result(self) -> ColumnRange:
         if self.without or not self.files:
-            reason = f"{self.without} of {self.files} captured files have no bounds for it"
+            reason = f"{self.without} of {self.files} captured files have no bounds for it, or NaN beyond them"
             return ColumnRange(column=self.name, lower=None, upper=None, known=False, reason=reason)
         return ColumnRange(
             column=self.name,
@@ -77,7 +77,7 @@ def column_ranges(
             continue
         wanted = wants(selection)
         with open_stream(io.new_input(selection.manifest.path)) as stream:
-            layout = EntryLayout(Header.read(stream), {LOWER_BOUNDS, UPPER_BOUNDS})
+            layout = EntryLayout(Header.read(stream), {LOWER_BOUNDS, UPPER_BOUNDS, NAN_COUNTS})
             for entry in layout.entries(stream):
                 if entry.sequence_number is None:
                     entry.sequence_number = selection.manifest.sequence_number

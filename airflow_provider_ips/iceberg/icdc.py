@@ -6,6 +6,7 @@ import posixpath
 import re
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -206,7 +207,8 @@ def _own_files(location: str, io: FileIO, metadata_location: str, snapshots: Seq
     lists = [str(s.manifest_list) for s in snapshots]  # type: ignore[attr-defined]
     files = [metadata_location, *lists]
     for path in lists:
-        files += [m.manifest_path for m in read_manifest_list(io, path)]
+        with suppress(FileNotFoundError):  # a clean-up by age got there first; the rest must go all the same
+            files += [m.manifest_path for m in read_manifest_list(io, path)]
     home = f"{location.rstrip('/')}/metadata/"
     return [path for path in files if path.startswith(home)]
 

@@ -61,7 +61,9 @@ def _range_of(metadata: TableMetadata, field: PartitionField, manifests: Iterabl
     lows, highs = [], []
     for manifest in manifests:
         summary = _summary(metadata, field, manifest)
-        if summary is None or summary.contains_null or summary.lower_bound is None or summary.upper_bound is None:
+        if summary is None or summary.contains_null or summary.contains_nan:
+            return _unknown(field, "some files have no value for it")
+        if summary.lower_bound is None or summary.upper_bound is None:
             return _unknown(field, "some files have no value for it")
         lows.append(decode_bound(result_type, summary.lower_bound))
         highs.append(decode_bound(result_type, summary.upper_bound))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -56,6 +57,8 @@ def to_json_value(field_type: IcebergType, value: Any) -> Any:  # noqa: ANN401 -
         return value.isoformat()
     if isinstance(value, Decimal | UUID):
         return str(value)
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"  # JSON has no such number, and SQL casts this text
     return value.hex() if isinstance(value, bytes) else value
 
 

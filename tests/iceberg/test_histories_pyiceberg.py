@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -13,12 +14,12 @@ import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import DecimalType, LongType, NestedField
+from pyiceberg.types import DecimalType, DoubleType, LongType, NestedField
 
 from airflow_provider_ips.core.errors import GapError, InputError, RefusedOperationError, UnsupportedTableError
 from airflow_provider_ips.core.plan import plan_capture
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
-from airflow_provider_ips.iceberg import build_icdc, capture, open_source
+from airflow_provider_ips.iceberg import build_icdc, capture, drop_icdc, open_source
 from airflow_provider_ips.iceberg.avro import BlockWriter, Header
 from tests.iceberg.tables import SCHEMA, append, files_under, head, new_catalog, new_table, rows
 
@@ -238,3 +239,26 @@ def test_an_end_and_a_limit_contradict_each_other(catalog: SqlCatalog) -> None:
     until = append(table, 2)
     with pytest.raises(InputError, match="max_files"):
         capture(catalog, "db.t", since=since, until=until, into="icdc.x", max_files=1)
+
+
+def test_infinity_travels_as_text(catalog: SqlCatalog) -> None:
+    """JSON has no such number, and the database that XComs lie in would refuse it."""
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "x", DoubleType()))
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "x"))
+    table = catalog.create_table("db.t", schema, partition_spec=spec)
+    table.append(pa.table({"id": [1, 2], "x": [1.0, float("inf")]}, schema=table.schema().as_arrow()))
+    record = capture(catalog, "db.t", into="icdc.x", range_columns=["x"])
+    assert [(r.lower, r.upper) for r in (*record.ranges, *record.partitions)] == [(1.0, "Infinity")] * 2
+    json.dumps(record.to_json(), allow_nan=False)
+
+
+def test_an_icdc_table_that_lost_its_manifest_list_can_be_dropped(catalog: SqlCatalog) -> None:
+    """A rule that deletes old files must not leave a name that no commit gets rid of."""
+    append(new_table(catalog), 1)
+    capture(catalog, "db.t", into="icdc.x")
+    snapshot = catalog.load_table("icdc.x").current_snapshot()
+    assert snapshot is not None
+    local(snapshot.manifest_list).unlink()
+    assert drop_icdc(catalog, "icdc.x")
+    assert not catalog.table_exists("icdc.x")
+    assert rows(catalog, "db.t") == [1]

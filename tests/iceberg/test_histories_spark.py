@@ -254,3 +254,14 @@ def test_promoted_partition_columns_prune_no_row_away(lake: LakeOfTwoEngines, fo
         expected = lake.sql(f"select id from {story.table} where id > 1 and {condition}")
         assert expected
         assert lake.sql(f"select id from lake.{record.icdc_table} where {condition}") == expected, condition
+
+
+def test_nan_makes_a_range_unknown(lake: LakeOfTwoEngines) -> None:
+    """It lies outside of all bounds, so rows between them would not be all the rows."""
+    story = Story(lake, "id int, x double", partitioned="x")
+    first = story.insert("(1, 1.0), (2, 2.0)")
+    known = story.capture(None, range_columns=["x"])
+    assert [(r.lower, r.upper) for r in (*known.ranges, *known.partitions)] == [(1.0, 2.0)] * 2
+    story.insert("(3, 1.0), (4, double('NaN'))")
+    unknown = story.capture(first, range_columns=["x"])
+    assert [r.known for r in (*unknown.ranges, *unknown.partitions)] == [False, False]
