@@ -160,6 +160,15 @@ def test_commands_named_in_prose_exist(airflow_says):
         assert not unknown, f"{relative(page)} names commands that do not exist: {unknown}"
 
 
+def test_commands_that_errors_and_logs_name_exist(airflow_says):
+    """A remedy that cannot be typed is none."""
+    commands = airflow_says["subcommands"]
+    for path in sorted((ROOT / "airflow_provider_ips").rglob("*.py")):
+        for name, rest in re.findall(r"airflow ips ([a-z-]+)([^`'\"\n]*)", path.read_text()):
+            assert name in commands, f"{relative(path)} names `airflow ips {name}`"
+            assert set(re.findall(r"--[a-z-]+", rest)) <= set(commands[name]), f"{relative(path)}: {name}{rest}"
+
+
 def test_other_command_lines_name_what_exists():
     """Make targets are in the Makefile, scripts and extras in the repository or the page."""
     saved = {b.value for b in all_blocks() if b.directive == "save"}
