@@ -184,6 +184,7 @@ def test_upgrades_in_the_range_keep_rows_and_row_ids(lake: LakeOfTwoEngines) -> 
     for version in ("2", "3"):
         story.insert(f"({version}0)")
         story.insert(f"({version}1), ({version}2)")
+        story.run("insert into {t} select 1 where false")
         story.run(f"alter table {{t}} set tblproperties ('format-version'='{version}')")
     story.run("alter table {t} set tblproperties ('commit.manifest-merge.enabled'='false')")
     story.insert("(40)")
