@@ -465,10 +465,12 @@ def test_a_range_that_was_rolled_back_leaves_its_failed_run_pending(events, job,
     job.fails = False
 
     ran = run_dag(dag)
+    pending = checkpoint_of("rolled_back.capture").pending
     append(events, [5])
     run_dag(dag)
 
     assert ran.states == {"capture": "success", "work": "skipped", "commit": "skipped"}
+    assert len(pending.supersedes) == 1
     assert job.seen == [[1, 2, 3], [5]]
 
 
