@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+from functools import cache
 
 import pytest
 
@@ -30,7 +31,12 @@ def test_what_an_error_is_said_to_say_it_says(quote):
     assert any(wanted.search(text) for text in texts()), f"no error says {quote!r}"
 
 
+@cache
 def texts():
+    return list(literals())
+
+
+def literals():
     for path in sorted((ROOT / "airflow_provider_ips").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):

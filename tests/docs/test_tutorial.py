@@ -13,7 +13,7 @@ from tests.docs.conftest import clean_environment
 from tests.docs.pages import ROOT, blocks
 from tests.docs.test_blocks import assert_output
 
-pytestmark = pytest.mark.xdist_group("docs")
+pytestmark = pytest.mark.xdist_group("tutorial")
 
 TUTORIAL = ROOT / "docs/tutorial.md"
 MARK = "=== block at line "
