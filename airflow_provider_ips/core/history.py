@@ -235,5 +235,6 @@ def _choices(history: TableHistory, after: Position) -> str:
         else "on_gap='resync' is not possible here, for sequence numbers prove nothing on this table"
     )
     return (
-        f"set one for the next run: on_gap='full' captures {whole}; {newer}; or seed a checkpoint by `airflow ips seed`"
+        f"set one for the next run: on_gap='full' captures {whole}; {newer}; "
+        "or set the checkpoint anew by `airflow ips reset` and `airflow ips seed`"
     )
