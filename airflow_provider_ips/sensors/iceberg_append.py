@@ -122,7 +122,7 @@ class IcebergAppendSensor(BaseSensorOperator):
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as Airflow's own
         """Look again: an event is a wake-up, and what it saw may be processed by now."""
         if event["status"] == "timeout":
-            raise AirflowSensorTimeout(_timed_out(self.timeout))
+            self._time_out()
         return self._poke_or_defer(context, give_up_at_ms=event["give_up_at_ms"])
 
     def poke(self, context: Context) -> PokeReturnValue:
@@ -156,7 +156,7 @@ class IcebergAppendSensor(BaseSensorOperator):
 
         remaining = timedelta(milliseconds=give_up_at_ms - now_ms())
         if remaining <= timedelta(0):
-            raise AirflowSensorTimeout(_timed_out(self.timeout))
+            self._time_out()
         trigger = IcebergAppendTrigger(
             **self._parameters(self._as_the_capture(context)),
             iceberg_conn_id=self.iceberg_conn_id,
@@ -165,6 +165,12 @@ class IcebergAppendSensor(BaseSensorOperator):
             give_up_at_ms=give_up_at_ms,
         )
         self.defer(trigger=trigger, method_name="execute_complete", timeout=remaining)
+
+    def _time_out(self) -> NoReturn:
+        message = f"Sensor has timed out: not enough was appended within the timeout of {self.timeout:g} seconds."
+        if self.soft_fail or self.never_fail:
+            raise AirflowSkipException(message)
+        raise AirflowSensorTimeout(message)
 
     def _look_from(self, context: Context) -> Looker:
         """One looker for all pokes of this process: it keeps the catalog, and what it has looked at."""
@@ -201,10 +207,6 @@ class IcebergAppendSensor(BaseSensorOperator):
         later = {"table": "known.later"}
         templates = [name for name in self.template_fields if _is_template(getattr(self, name))]
         Watch.parse(**self._parameters({name: later.get(name) for name in templates}))
-
-
-def _timed_out(timeout_s: float) -> str:
-    return f"Sensor has timed out: not enough was appended within the timeout of {timeout_s:g} seconds."
 
 
 def _is_template(value: Any) -> bool:  # noqa: ANN401 - any parameter

@@ -79,6 +79,12 @@ class TestEveryMode:
 
         assert ran.states == {"wait": "skipped"}
 
+    def test_soft_fail_skips_without_any_time(self, table, run_dag, mode):
+        """One look is always made, and what follows is a timeout as any other, before a deferral too."""
+        ran = run_dag(sensing("no_time", since=head_of(table), soft_fail=True, timeout=0, **mode))
+
+        assert ran.states == {"wait": "skipped"}
+
     def test_a_position_outside_the_lineage_fails(self, table, run_dag, mode):
         """A wait for what cannot be told would never end."""
         assert run_dag(sensing("outside", since="1234567890123", **mode)).states == {"wait": "failed"}
