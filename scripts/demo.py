@@ -51,7 +51,7 @@ class Reading:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=int, default=3, help="days processed after the first run")
-    parser.add_argument("--rows", type=int, default=100_000, help="events per day")
+    parser.add_argument("--rows", type=int, default=60_000, help="events per day")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the state is")
     arguments = parser.parse_args()
     started = time.monotonic()
