@@ -63,6 +63,11 @@ class ManifestFacts:
         """Whether the list says how many entries of each kind the manifest holds."""
         return None not in (self.added_files, self.existing_files, self.deleted_files)
 
+    @property
+    def volume_known(self) -> bool:
+        """Whether the list says how many files and rows are live in it."""
+        return self.counts_known and None not in (self.added_rows, self.existing_rows)
+
 
 class TableHistory(Protocol):
     """Where history is read from: a real table, or :class:`~airflow_provider_ips.core.memory.InMemoryHistory`."""

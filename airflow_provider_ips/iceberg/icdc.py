@@ -246,7 +246,7 @@ class _Build:
         return [m for m in moved if m.manifest is not None]
 
     def _move(self, selection: Selection, manifest: ManifestFile, path: str) -> Moved:
-        if selection.take is Take.WHOLE:
+        if selection.take is Take.WHOLE and selection.manifest.volume_known:
             return copy_manifest(self._source.table.io, self._io, manifest, path)
         return splice_manifest(
             self._source.table.io, self._io, manifest, selection, path, snapshot_id=self._snapshot_id

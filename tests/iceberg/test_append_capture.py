@@ -10,6 +10,7 @@ import pytest
 from airflow_provider_ips.core.errors import GapError, InputError, RefusedOperationError, UnsupportedTableError
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.iceberg import capture, open_source, position_at
+from airflow_provider_ips.iceberg.manifest_lists import changed, read_manifest_list, write_manifest_list
 from tests.iceberg.tables import append, head, new_catalog, new_table, rows
 
 if TYPE_CHECKING:
@@ -226,3 +227,26 @@ class TestInput:
         append(new_table(catalog, properties={"encryption.key-id": "k1"}), 1)
         with pytest.raises(UnsupportedTableError, match="is encrypted"):
             capture(catalog, "db.t", into="icdc.x")
+
+
+def test_counts_that_a_v1_list_leaves_out_are_counted_not_taken_for_zero(catalog: SqlCatalog) -> None:
+    """The spec lets v1 lists omit them; the manifest itself is read then."""
+    table = new_table(catalog, format_version="1")
+    append(table, 1, 2)
+    append(table, 3)
+    snapshot = table.refresh().current_snapshot()
+    assert snapshot is not None
+    bare = [
+        changed(m, added_files_count=None, existing_files_count=None, added_rows_count=None, existing_rows_count=None)
+        for m in read_manifest_list(table.io, snapshot.manifest_list)
+    ]
+    write_manifest_list(
+        table.io.new_output(snapshot.manifest_list),
+        bare,
+        format_version=1,
+        snapshot_id=snapshot.snapshot_id,
+        sequence_number=0,
+    )
+    record = capture(catalog, "db.t", into="icdc.x")
+    assert (record.captured.files, record.captured.records) == (2, 3)
+    assert rows(catalog, "icdc.x") == [1, 2, 3]
