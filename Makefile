@@ -3,10 +3,11 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYTHON
 
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars demo ui test check check-format fix constraints build smoke clean
+.PHONY: help env jars demo ui bench-capture test check check-format fix constraints build smoke clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +23,9 @@ demo: jars ## a plain DAG and its incremental twin over the same late data, side
 
 ui: jars ## Airflow with the example DAGs and the demo's tables, on 127.0.0.1
 	@python scripts/ui.py
+
+bench-capture: env ## capture against PyIceberg's own means, as a ratio (BENCH_ARGS='--files 100000')
+	@python -m benchmarks.capture $(BENCH_ARGS)
 
 test: jars ## all tests (WORKERS=2, PYTEST_ARGS='-k rings')
 	pytest --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
