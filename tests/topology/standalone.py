@@ -26,6 +26,10 @@ SECONDS_TO_STOP = 15
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _ANY_FREE_PORT = "0"
 
+# A shell that starts a program and ends it, with all its children, when the pipe from whoever started the shell closes:
+# by will, or because that process is gone. A test runner that is killed at a time limit runs no `finally`.
+_GUARD = ("sh", "-c", '{ "$@" < /dev/null; kill 0; } & read -r _; kill 0', "guard")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standalone:
@@ -104,7 +108,7 @@ class _Daemon:
 def _daemon(log: Path, main_class: str, *arguments: str) -> Iterator[_Daemon]:
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [str(_SPARK_CLASS), f"org.apache.spark.deploy.{main_class}", "--host", "127.0.0.1", *arguments],
+            [*_GUARD, str(_SPARK_CLASS), f"org.apache.spark.deploy.{main_class}", "--host", "127.0.0.1", *arguments],
             env=environment(
                 SPARK_DAEMON_MEMORY="256m",
                 # They live for a minute: the second compiler would not pay for itself.
@@ -112,10 +116,10 @@ def _daemon(log: Path, main_class: str, *arguments: str) -> Iterator[_Daemon]:
                 # The master's second way in has a fixed port, which another test run may hold.
                 SPARK_MASTER_OPTS="-Dspark.master.rest.enabled=false",
             ),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
-            # A group of its own: an executor is the worker's child, and stopping one must not leave the other behind.
+            # A group of its own, for the guard to end: an executor is the worker's child.
             start_new_session=True,
         )
     try:
@@ -125,12 +129,11 @@ def _daemon(log: Path, main_class: str, *arguments: str) -> Iterator[_Daemon]:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    for request in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, request)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(SECONDS_TO_STOP)
-            break
-    # The leader is gone; what it started may have outlived it.
+    assert process.stdin is not None
+    process.stdin.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(SECONDS_TO_STOP)
+    # What did not listen, and what outlived the guard.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    process.wait(SECONDS_TO_STOP)
