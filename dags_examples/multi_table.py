@@ -39,9 +39,8 @@ with DAG(
         task_id="merge",
         application=str(JOBS / "multi_table.py"),
         application_args=[
-            # A source that gained nothing has no ICDC table: its key holds None, which spark-submit cannot be given.
-            *("--source", "{{ ti.xcom_pull('capture', key='db.playback') or '' }}"),
-            *("--source", "{{ ti.xcom_pull('capture', key='db.downloads') or '' }}"),
+            *("--source", capture.output["db.playback"]),
+            *("--source", capture.output["db.downloads"]),
             *("--target", f"{LAKE}.db.viewing"),
         ],
     )

@@ -32,5 +32,4 @@ if __name__ == "__main__":
     parser.add_argument("--source", required=True, action="append", dest="sources")
     parser.add_argument("--target", required=True)
     arguments = parser.parse_args()
-    # A source that gained nothing comes as an empty name.
-    main([source for source in arguments.sources if source], arguments.target)
+    main(arguments.sources, arguments.target)
