@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -30,12 +29,6 @@ KNOWN_KEYS = {
 }
 HEALTH_KEYS = {"test", "interval", "timeout", "retries", "start_period"}
 SECRET_NAME = re.compile(r"PASS|SECRET|TOKEN|KEY|AUTH$", re.IGNORECASE)
-
-
-def has_compose():
-    if shutil.which("docker") is None:
-        return False
-    return subprocess.run(["docker", "compose", "version"], check=False, capture_output=True).returncode == 0
 
 
 def each(found):
@@ -172,13 +165,3 @@ def test_shell_scripts_can_be_run_and_parse(script):
 
     assert path.stat().st_mode & 0o111
     subprocess.run(["sh", "-n", str(path)], check=True, timeout=30)
-
-
-@pytest.mark.skipif(not has_compose(), reason="docker compose is not installed; all the rest was checked without it")
-def test_compose_itself_reads_the_file(tmp_path):
-    """Its own parser sees more than we do, so it is asked where there is one."""
-    folder = tmp_path / "docker"
-    shutil.copytree(DOCKER, folder)
-    generated_env(folder)
-
-    subprocess.run(["docker", "compose", "--file", str(folder / "compose.yaml"), "config"], check=True, timeout=120)
