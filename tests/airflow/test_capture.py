@@ -450,7 +450,9 @@ def test_instances_of_a_mapped_capture_cannot_share_a_consumer(lake, events, run
     ran = run_dag(dag)
 
     assert "another task instance of run" in str(ran.errors["capture"])
-    assert ran.states == {"capture[0]": "success", "capture[1]": "failed", "commit": "upstream_failed"}
+    # Airflow does not say which instance runs first: one of them captures, the other is told.
+    assert sorted(ran.states[f"capture[{index}]"] for index in (0, 1)) == ["failed", "success"]
+    assert ran.states["commit"] == "upstream_failed"
 
 
 def test_a_range_that_was_rolled_back_leaves_its_failed_run_pending(events, job, run_dag):
