@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator, XComArg
 
 from airflow_provider_ips.core.errors import EvidenceError, InputError, IpsError
+from airflow_provider_ips.core.identifiers import TableIdentifier
 from airflow_provider_ips.operators import _context, _evidence, _wiring
 
 if TYPE_CHECKING:
@@ -72,10 +73,12 @@ class IpCommitOperator(BaseOperator):
     :param icdc_retention: What becomes of the ICDC tables: ``"next_commit"`` keeps them until the consumer commits
         again, so that the job alone can be cleared and run again; ``"drop"`` drops them now; ``"keep"`` leaves them for
         good.
+    :param verify_target: A table that must carry this capture's stamp: a snapshot that the job made with the property
+        ``ips-capture-id``. Reached through the capture's connection. (templated)
     :param require: The tasks, or their ids, whose success is demanded, in place of all between capture and commit.
     """
 
-    template_fields: Sequence[str] = ()
+    template_fields: Sequence[str] = ("verify_target",)
     ui_color = "#cfe6d4"
     _ips_commit: ClassVar[bool] = True
 
@@ -85,12 +88,14 @@ class IpCommitOperator(BaseOperator):
         capture: object,
         icdc_retention: str = "next_commit",
         require: Iterable[object] | str | None = None,
+        verify_target: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.capture = capture
         self.icdc_retention = icdc_retention
         self.require = require
+        self.verify_target = verify_target
         self.capture_task_id = _task_id(capture, what="capture")
         self.required_task_ids = _required(require)
         if icdc_retention not in ICDC_RETENTION:
@@ -99,6 +104,8 @@ class IpCommitOperator(BaseOperator):
                 consequence="ICDC tables would be kept, or dropped, against what was meant",
                 remedy=f"use one of {', '.join(map(repr, ICDC_RETENTION))}",
             )
+        if verify_target is not None and "{{" not in verify_target:
+            TableIdentifier.parse(verify_target)
         self.depend_on_capture()
 
     def resolve_template_files(self) -> None:
@@ -164,6 +171,22 @@ class IpCommitOperator(BaseOperator):
             excused=[each.run.map_index for each in captured if each.settled],
         )
         _evidence.demand_success(states, run_id=run_id, commit=self.task_id)
+        if self.verify_target is not None:
+            for each in working:
+                self._demand_stamp(self.verify_target, each)
+
+    def _demand_stamp(self, target: str, captured: Captured) -> None:
+        """A task can succeed without having written, or having written elsewhere; the target itself knows."""
+        from airflow_provider_ips.core.stamps import STAMP, carries_stamp
+        from airflow_provider_ips.iceberg import open_source
+
+        if not carries_stamp(open_source(_context.open_catalog(captured.iceberg_conn_id), target), captured.capture_id):
+            raise EvidenceError(
+                f"no snapshot of {target} carries the stamp of capture {captured.capture_id}",
+                consequence="The job may have written nothing, or elsewhere; moving the checkpoint would lose its rows",
+                remedy=f"let the job set the snapshot property {STAMP!r} (with Spark, by "
+                f'conf={{"spark.sql.iceberg.snapshot-property.{STAMP}": capture.output["capture_id"]}}), and clear it',
+            )
 
     def _commit(self, captured: Captured, context: Context) -> dict[str, Any]:
         outcome, dropped = "settled", []

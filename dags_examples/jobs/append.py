@@ -27,8 +27,9 @@ def already_holds(spark: SparkSession, target: str, capture_id: str | None) -> b
     """Tell a second attempt from the first: an insert can succeed in a task that then dies."""
     if capture_id is None:
         return False
+    live = spark.table(f"{target}.history").where("is_current_ancestor").select("snapshot_id")
     stamped = spark.table(f"{target}.snapshots").where(f"summary['ips-capture-id'] = '{capture_id}'")
-    return not stamped.isEmpty()
+    return not stamped.join(live, "snapshot_id").isEmpty()
 
 
 if __name__ == "__main__":

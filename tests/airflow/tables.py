@@ -13,10 +13,11 @@ def create(catalog, name, **options):
     return catalog.create_table(name, schema=SCHEMA, **options)
 
 
-def append(table, ids, *, day=date(2026, 10, 1)):
+def append(table, ids, *, day=date(2026, 10, 1), properties=None):
     """Commit one snapshot of appended rows."""
     table.refresh()
-    table.append(pa.table({"id": ids, "day": [day] * len(ids)}, schema=SCHEMA))
+    rows = pa.table({"id": ids, "day": [day] * len(ids)}, schema=SCHEMA)
+    table.append(rows, snapshot_properties=properties or {})
 
 
 def rows(catalog, name):

@@ -8,7 +8,7 @@ from airflow.providers.standard.operators.python import PythonOperator, ShortCir
 from airflow.sdk import DAG, TaskGroup, Variable
 
 from airflow_provider_ips import IpCommitOperator
-from airflow_provider_ips.core.errors import CheckpointConflictError, EvidenceError
+from airflow_provider_ips.core.errors import CheckpointConflictError, EvidenceError, InputError
 from tests.airflow.pipelines import Job, capturing, checkpoint_of, committed_at, incremental
 from tests.airflow.tables import append, create, icdc_tables
 
@@ -265,3 +265,40 @@ def test_a_commit_that_runs_twice_moves_once(events, job, run_dag):
 
     assert ran.xcom("commit", "commit")["outcome"] == "already_done"
     assert len(checkpoint_of("twice.capture").history) == 1
+
+
+def stamping(dag_id, target, *, stamp):
+    """A job that appends to a target, with the capture's id as the snapshot's property or without."""
+
+    def write(capture_id):
+        append(target, [7], properties={"ips-capture-id": capture_id} if stamp else {})
+
+    with DAG(dag_id, schedule=None) as dag:
+        captured = capturing("db.events")
+        work = PythonOperator(task_id="work", python_callable=write, op_args=[captured.output["capture_id"]])
+        captured >> work >> IpCommitOperator(task_id="commit", capture=captured, verify_target="db.target")
+    return dag
+
+
+def test_a_target_with_the_stamp_is_evidence(events, lake, run_dag):
+    target = create(lake, "db.target")
+
+    ran = run_dag(stamping("stamped", target, stamp=True))
+
+    assert ran.states["commit"] == "success"
+    assert committed_at("stamped.capture", "db.events") is not None
+
+
+def test_a_target_without_the_stamp_is_none_though_every_task_succeeded(events, lake, run_dag):
+    target = create(lake, "db.target")
+
+    ran = run_dag(stamping("unstamped", target, stamp=False))
+
+    assert ran.states["work"] == "success"
+    assert "no snapshot of db.target carries the stamp" in str(ran.errors["commit"])
+    assert committed_at("unstamped.capture", "db.events") is None
+
+
+def test_a_malformed_target_is_refused_at_parse():
+    with DAG("malformed_target", schedule=None), pytest.raises(InputError, match="'target'"):
+        IpCommitOperator(task_id="commit", capture="capture", verify_target="target")

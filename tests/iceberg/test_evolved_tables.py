@@ -9,6 +9,7 @@ import pytest
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.iceberg import capture
+from airflow_provider_ips.stamps import STAMP_CONF, is_stamped
 
 if TYPE_CHECKING:
     from tests.iceberg.conftest import LakeOfTwoEngines
@@ -124,3 +125,21 @@ def test_a_view_is_named_as_one(lake: LakeOfTwoEngines) -> None:
         capture(lake.catalog, "db.a_view", into="icdc.of_a_view")
     with pytest.raises(InputError, match=r"db\.neither does not exist"):
         capture(lake.catalog, "db.neither", into="icdc.of_neither")
+
+
+def test_a_job_can_ask_its_target_for_the_stamp(lake: LakeOfTwoEngines) -> None:
+    """Live history only: after a rollback the rows are gone, and must be inserted again."""
+    lake.spark.sql("create table lake.db.stamped (id int) using iceberg")
+    lake.spark.sql("insert into lake.db.stamped values (1)")
+    first = lake.catalog.load_table("db.stamped").current_snapshot()
+    assert first is not None
+    with pytest.raises(InputError, match="no capture id"):
+        is_stamped(lake.spark, "lake.db.stamped")
+    lake.spark.conf.set(STAMP_CONF, "c1")
+    assert not is_stamped(lake.spark, "lake.db.stamped")
+    lake.spark.sql("insert into lake.db.stamped values (2)")
+    assert is_stamped(lake.spark, "lake.db.stamped")
+    assert not is_stamped(lake.spark, "lake.db.stamped", "c2")
+    lake.spark.conf.unset(STAMP_CONF)
+    lake.spark.sql(f"call lake.system.rollback_to_snapshot('db.stamped', {first.snapshot_id})")
+    assert not is_stamped(lake.spark, "lake.db.stamped", "c1")

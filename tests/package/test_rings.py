@@ -55,6 +55,12 @@ def test_ring_imports_without_what_lies_outside(ring, blocked):
     assert set(result.stdout.split()) == modules_of(PACKAGE / ring)
 
 
+def test_the_helper_for_spark_jobs_needs_nothing_that_a_cluster_lacks():
+    result = import_ring_without("airflow_provider_ips.stamps", "airflow", "pyiceberg", "pyarrow", "pyspark")
+
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.parametrize("module", ["airflow", "pyiceberg", "pyarrow"])
 def test_the_block_holds(module):
     """Else the test above would pass whatever a ring imports."""
