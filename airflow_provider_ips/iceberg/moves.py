@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from io import BufferedReader
+from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from airflow_provider_ips.core.errors import UnsupportedTableError
@@ -114,7 +115,7 @@ def splice_manifest(
             tally = _Tally(header)
             written = header if manifest[LISTED_FIRST_ROW_ID] is None else with_row_ids(header)
             writer = BlockWriter(target, Header(meta=written.meta, sync=os.urandom(SYNC_BYTES)))
-            for entry in _chain(first, wanted):
+            for entry in chain((first,), wanted):
                 tally.count(entry)
                 writer.add(layout.encode(entry))
             writer.flush()
@@ -168,11 +169,6 @@ def _resolved(
 
 def _or(value: int | None, inherited: int | None) -> int | None:
     return inherited if value is None else value
-
-
-def _chain(first: Entry, rest: Iterator[Entry]) -> Iterator[Entry]:
-    yield first
-    yield from rest
 
 
 class _Tally:

@@ -54,9 +54,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         capture adds its sources. A name given here survives renames. (templated)
     :param capture_mode: How the captured files are handed over. Only ``"ICDC"`` is known.
     :param data_operations: Which operations are captured. This release captures ``("append",)``.
-    :param on_other_operation: What to do about a snapshot that removes or changes rows: ``"fail"``;
-        ``"skip_retention"``, to pass over deletes of whole files of old partitions; ``"skip"``, to capture the log of
-        appends whatever else happens. (templated)
+    :param on_other_operation: What to do about a snapshot that removes or changes rows: ``"fail"``; ``"skip"``, to
+        capture the log of appends whatever else happens. (templated)
     :param on_superset: For change captures only.
     :param initial: Where a first run starts: ``"full"``, ``"latest"``, a snapshot id as a string, or an ISO timestamp
         with its zone. (templated)
