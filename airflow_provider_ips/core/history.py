@@ -1,7 +1,7 @@
-"""A table's history as facts, and the walk that proves a range.
+"""A table's history as facts, and the walk along its parents.
 
-Reading history costs: ``reads_manifests`` opens a manifest list. Everything else is in the table metadata that one
-catalog load brings.
+Reading history costs: ``reads_manifests`` opens a manifest list, ``reads_past`` an older metadata file. Everything else
+is in the table metadata that one catalog load brings.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from airflow_provider_ips.core.errors import GapError
 from airflow_provider_ips.core.positions import Position, format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 DATA = "data"
 DELETES = "deletes"
@@ -98,8 +98,17 @@ class TableHistory(Protocol):
     def snapshot(self, snapshot_id: int) -> SnapshotFacts | None:
         """A retained snapshot, or None when it is expired or never was."""
 
+    def retained(self) -> Iterable[SnapshotFacts]:
+        """All retained snapshots, of whatever branch."""
+
     def reads_manifests(self, snapshot_id: int) -> Sequence[ManifestFacts]:
         """The manifest list of a retained snapshot. Costs a file read."""
+
+    def reads_past(self, snapshot_id: int, committed_at_ms: int) -> Mapping[int, SnapshotFacts]:
+        """The snapshots, by id, of the metadata file that a snapshot's commit wrote. Costs a file read.
+
+        Empty where that file is not known any more: the table names only so many of its older ones.
+        """
 
 
 def head_position(history: TableHistory) -> Position:
@@ -115,13 +124,6 @@ def position_of(history: TableHistory, snapshot: SnapshotFacts | None) -> Positi
         sequence_number=snapshot.sequence_number if snapshot else 0,
         committed_at_ms=snapshot.committed_at_ms if snapshot else 0,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lineage:
-    """The snapshots of a range, oldest first, proven to follow on ``from`` without a hole."""
-
-    snapshots: tuple[SnapshotFacts, ...]
 
 
 def walk_back(history: TableHistory, start: SnapshotFacts | None) -> list[SnapshotFacts]:
@@ -140,106 +142,3 @@ def walk_back(history: TableHistory, start: SnapshotFacts | None) -> list[Snapsh
         chain.append(current)
         current = None if current.parent_id is None else history.snapshot(current.parent_id)
     return chain
-
-
-def prove_lineage(history: TableHistory, *, after: Position, to: SnapshotFacts | None) -> Lineage:
-    """Walk from ``to`` until ``after`` is reached, or raise :class:`GapError` saying why it never was.
-
-    Walking until parents run out is not enough: after a rollback the walk passes ``after`` by and returns everything,
-    after expiry it stops early and returns too little.
-    """
-    _same_table(history, after)
-    chain: list[SnapshotFacts] = []
-    for snapshot in walk_back(history, to):
-        if snapshot.snapshot_id == after.snapshot_id:
-            return Lineage(snapshots=tuple(reversed(chain)))
-        chain.append(snapshot)
-        if after.snapshot_id is not None and snapshot.parent_id == after.snapshot_id:
-            return Lineage(snapshots=tuple(reversed(chain)))
-    if after.snapshot_id is None and (not chain or is_proven_root(history, chain[-1])):
-        return Lineage(snapshots=tuple(reversed(chain)))
-    raise _gap(history, after, chain)
-
-
-def is_proven_root(history: TableHistory, oldest: SnapshotFacts) -> bool:
-    """Tell the table's first snapshot from one whose parents were expired.
-
-    Expiry may clear the parent of the oldest snapshot it keeps, so a missing parent proves nothing. A first snapshot
-    lists only what it added itself; a cut-off one lists files, or manifests, of the snapshots before it.
-    """
-    if oldest.parent_id is not None:
-        return False
-    return all(
-        manifest.added_snapshot_id == oldest.snapshot_id
-        and manifest.existing_files == 0
-        and manifest.deleted_files == 0
-        for manifest in history.reads_manifests(oldest.snapshot_id)
-    ) and _counts_only_itself(oldest)
-
-
-def has_seen_older_files(history: TableHistory, position: Position, to: SnapshotFacts) -> bool:
-    """Tell whether every file of ``to`` that is not newer by number was in the lineage of ``position``.
-
-    Numbers count the commits of all branches. Where the head was set to another branch, it holds files with smaller
-    numbers that ``position`` never saw. So the head's newest older snapshot must be an ancestor of ``position``.
-    """
-    chain = walk_back(history, to)
-    there = None if position.snapshot_id is None else history.snapshot(position.snapshot_id)
-    older = next((s.snapshot_id for s in chain if s.sequence_number <= position.sequence_number), None)
-    if older is not None:
-        return older in {s.snapshot_id for s in walk_back(history, there)}
-    # Expired together with all that came before the head's retained history, or the head begins anew.
-    return there is None or is_proven_root(history, chain[-1])
-
-
-def _counts_only_itself(oldest: SnapshotFacts) -> bool:
-    """A first snapshot's totals are what it added. A cut-off snapshot that emptied the table lists nothing either."""
-    removed = oldest.count("deleted-data-files") or 0
-    total, added = oldest.count("total-data-files"), oldest.count("added-data-files")
-    return removed == 0 and (total is None or added is None or total == added)
-
-
-def _same_table(history: TableHistory, position: Position) -> None:
-    if position.table_uuid != history.table_uuid:
-        raise GapError(
-            f"{history.name} is another table now: the checkpoint belongs to uuid {position.table_uuid}, "
-            f"the catalog has {history.table_uuid}",
-            consequence="It was dropped and created again, or replaced, so no range connects the two",
-            remedy="if the new table continues the old one, start again from it: on_gap='full' for one run, "
-            "or `airflow ips reset` and then `airflow ips seed`",
-        )
-
-
-def _gap(history: TableHistory, after: Position, chain: list[SnapshotFacts]) -> GapError:
-    still_there = after.snapshot_id is not None and history.snapshot(after.snapshot_id) is not None
-    cut_off = chain[-1].parent_id is not None if chain else False
-    oldest = f"the walk ended at {chain[-1]}" if chain else f"branch {history.branch!r} has no snapshots"
-    if cut_off:
-        why = "snapshots between it and the head were expired, or the table was rolled back before that"
-    elif still_there:
-        why = "it is retained but not an ancestor of the head: the table was rolled back or the branch moved elsewhere"
-    else:
-        why = "it was expired, or the table was rolled back"
-    return GapError(
-        f"the checkpoint of {history.name} at {after} is not in the lineage of branch {history.branch!r} "
-        f"({why}; {oldest})",
-        consequence="What was added since cannot be told from what was processed already, so nothing was captured",
-        remedy=_choices(history, after),
-    )
-
-
-def _choices(history: TableHistory, after: Position) -> str:
-    head = history.head
-    whole = "the whole table"
-    if head is not None:
-        whole = f"the whole table ({head.count('total-data-files')} files, {head.count('total-files-size')} bytes)"
-    newer = (
-        f"on_gap='resync' captures the live files newer than sequence number {after.sequence_number} "
-        "(no loss, possibly rows processed before)"
-        if after.sequence_number > 0 and history.format_version > 1
-        else "on_gap='resync' is not possible here, for sequence numbers prove nothing on this table"
-    )
-    return (
-        f"set one for the next run: on_gap='full' captures {whole}; {newer}; "
-        "or set the checkpoint anew by `airflow ips reset` and `airflow ips seed`"
-    )

@@ -32,6 +32,10 @@ class InMemoryHistory:
     manifests: dict[int, tuple[ManifestFacts, ...]] = field(default_factory=dict)
     head_id: int | None = None
     last_id: int = 0
+    written: dict[int, SnapshotFacts] = field(default_factory=dict)
+    """Every snapshot as its commit wrote it. Older metadata files tell it, as far back as they are named."""
+    expired_after: dict[int, int] = field(default_factory=dict)
+    metadata_since: int = 0
 
     @property
     def head(self) -> SnapshotFacts | None:
@@ -49,6 +53,21 @@ class InMemoryHistory:
     def reads_manifests(self, snapshot_id: int) -> tuple[ManifestFacts, ...]:
         """The manifest list of a retained snapshot."""
         return self.manifests[snapshot_id]
+
+    def retained(self) -> tuple[SnapshotFacts, ...]:
+        """All retained snapshots."""
+        return tuple(self.snapshots.values())
+
+    def reads_past(self, snapshot_id: int, committed_at_ms: int) -> dict[int, SnapshotFacts]:  # noqa: ARG002 - ids are enough here
+        """What was retained when a snapshot was committed, as far as older metadata is kept."""
+        if snapshot_id <= self.metadata_since:
+            return {}
+        then = range(1, snapshot_id + 1)
+        return {
+            i: self.written[i]
+            for i in then
+            if i in self.written and self.expired_after.get(i, then.stop) >= snapshot_id
+        }
 
     def append(self, *, files: int = 1, operation: str = "append") -> Position:
         """Add data files."""
@@ -84,12 +103,17 @@ class InMemoryHistory:
         if position.snapshot_id is not None:
             del self.snapshots[position.snapshot_id]
             del self.manifests[position.snapshot_id]
+            self.expired_after[position.snapshot_id] = self.last_id
 
     def cut_parent(self, position: Position) -> None:
         """Forget who the parent was, as some expiry does."""
         if position.snapshot_id is not None:
             facts = self.snapshots[position.snapshot_id]
             self.snapshots[position.snapshot_id] = replace(facts, parent_id=None)
+
+    def forget_metadata(self) -> None:
+        """Lose the older metadata files, as a table does that names only so many of them."""
+        self.metadata_since = self.last_id
 
     def _live(self) -> int:
         return (self.head.count("total-data-files") or 0) if self.head else 0
@@ -107,6 +131,7 @@ class InMemoryHistory:
         deletes = self._deletes(snapshot_id, added_deletes)
         self.manifests[snapshot_id] = (*own, *deletes, *kept)
         self.snapshots[snapshot_id] = self._facts(snapshot_id, parent, operation, added, removed, added_deletes)
+        self.written[snapshot_id] = self.snapshots[snapshot_id]
         self.head_id = snapshot_id
         return position_of(self, self.head)
 

@@ -8,25 +8,20 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.errors import GapError, InputError, RefusedOperationError
-from airflow_provider_ips.core.history import (
-    DATA,
-    DELETES,
-    Lineage,
-    has_seen_older_files,
-    head_position,
-    is_proven_root,
-    position_of,
-    prove_lineage,
-    walk_back,
-)
+from airflow_provider_ips.core.gaps import foresee_resync, may_hold_live, resync_refused
+from airflow_provider_ips.core.history import DATA, DELETES, head_position, position_of, walk_back
+from airflow_provider_ips.core.lineage import prove_lineage
 from airflow_provider_ips.core.positions import Position, format_time
 from airflow_provider_ips.core.record import Decision, Kind, Verdict
+from airflow_provider_ips.core.roots import is_proven_root
+from airflow_provider_ips.core.totals import check_listed
 from airflow_provider_ips.core.verdicts import Judged, judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from airflow_provider_ips.core.history import ManifestFacts, SnapshotFacts, TableHistory
+    from airflow_provider_ips.core.lineage import Lineage
     from airflow_provider_ips.core.settings import CaptureSettings
 
 
@@ -199,7 +194,7 @@ def _full(
         return CapturePlan(
             kind=Kind.EMPTY, from_exclusive=committed, to_inclusive=position_of(history, None), warnings=warnings
         )
-    manifests = [m for m in history.reads_manifests(to.snapshot_id) if _may_hold_live(m)]
+    manifests = [m for m in _checked(history, to) if may_hold_live(m)]
     holds_data = any(m.content == DATA for m in manifests)
     return CapturePlan(
         kind=Kind.FULL if holds_data else Kind.EMPTY,
@@ -210,23 +205,21 @@ def _full(
     )
 
 
-def _may_hold_live(manifest: ManifestFacts) -> bool:
-    return not manifest.counts_known or bool(manifest.added_files or manifest.existing_files)
+def _checked(history: TableHistory, to: SnapshotFacts) -> Sequence[ManifestFacts]:
+    manifests = history.reads_manifests(to.snapshot_id)
+    check_listed(history.name, to, manifests)
+    return manifests
 
 
 def _resync(
     history: TableHistory, committed: Position, to: SnapshotFacts | None, *, warnings: tuple[str, ...] = ()
 ) -> CapturePlan:
     """Select live files by sequence number; refused wherever numbers prove nothing."""
-    if to is None or committed.sequence_number <= 0 or to.sequence_number <= committed.sequence_number:
-        raise _resync_refused(history, committed, to, why=_NO_NUMBERS)
-    if not has_seen_older_files(history, committed, to):
-        raise _resync_refused(history, committed, to, why=_OTHER_BRANCH)
-    manifests = history.reads_manifests(to.snapshot_id)
-    if any(m.min_sequence_number <= 0 and _may_hold_live(m) for m in manifests):
-        raise _resync_refused(history, committed, to, why=_NO_NUMBERS)
+    foreseen = foresee_resync(history, committed, to)
+    if to is None or foreseen.refusal:
+        raise resync_refused(history, committed, to, why=foreseen.refusal)
     floor = committed.sequence_number
-    newer = [m for m in manifests if _may_hold_live(m) and m.sequence_number > floor]
+    newer = [m for m in _checked(history, to) if may_hold_live(m) and m.sequence_number > floor]
     selections = [
         Selection(manifest=m, take=Take.WHOLE)
         if m.content == DELETES or m.min_sequence_number > floor
@@ -239,23 +232,7 @@ def _resync(
         from_exclusive=committed,
         to_inclusive=position_of(history, to),
         selections=tuple(selections) if holds_data else (),
-        warnings=(*warnings, "a resync may hold rows that were processed before: compaction gives old rows new files"),
-    )
-
-
-_NO_NUMBERS = "Files written by format v1 all carry number 0, so newer files cannot be told from older ones"
-_OTHER_BRANCH = (
-    "The head descends from a snapshot that is older than the checkpoint and not known to be its ancestor, so older "
-    "files may never have been processed"
-)
-
-
-def _resync_refused(history: TableHistory, committed: Position, to: SnapshotFacts | None, *, why: str) -> GapError:
-    return GapError(
-        f"{history.name} cannot be resynchronised: sequence numbers prove nothing between {committed} "
-        f"(number {committed.sequence_number}) and the head (number {to.sequence_number if to else 0})",
-        consequence=why,
-        remedy="set on_gap='full' for one run",
+        warnings=(*warnings, f"what this resync holds: {foreseen}"),
     )
 
 

@@ -14,9 +14,12 @@ from airflow_provider_ips.core.identifiers import TableIdentifier
 from airflow_provider_ips.core.plan import starting_position
 from airflow_provider_ips.iceberg.faults import mapped
 from airflow_provider_ips.iceberg.manifest_lists import facts_of, read_manifest_list
+from airflow_provider_ips.iceberg.past import snapshots_when_committed
 from airflow_provider_ips.iceberg.views import is_view
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
@@ -36,6 +39,7 @@ class IcebergSource:
         self.name = name
         self.branch = branch
         self._lists: dict[int, list[ManifestFile]] = {}
+        self._past: dict[int, Mapping[int, SnapshotFacts]] = {}
 
     @property
     def metadata(self) -> TableMetadata:
@@ -79,21 +83,22 @@ class IcebergSource:
     def snapshot(self, snapshot_id: int) -> SnapshotFacts | None:
         """A retained snapshot."""
         found = self._snapshots.get(snapshot_id)
-        if found is None:
-            return None
-        summary = found.summary
-        return SnapshotFacts(
-            snapshot_id=found.snapshot_id,
-            parent_id=None if found.parent_snapshot_id in (None, -1) else found.parent_snapshot_id,
-            sequence_number=found.sequence_number or 0,
-            committed_at_ms=found.timestamp_ms,
-            operation=summary.operation.value if summary else None,
-            summary=dict(summary.additional_properties) if summary else {},
-        )
+        return None if found is None else _snapshot_facts(found)
+
+    def retained(self) -> list[SnapshotFacts]:
+        """All retained snapshots, of whatever branch."""
+        return [_snapshot_facts(found) for found in self._snapshots.values()]
 
     def reads_manifests(self, snapshot_id: int) -> list[ManifestFacts]:
         """The manifest list of a retained snapshot, read once."""
         return [facts_of(m) for m in self.manifests_of(snapshot_id)]
+
+    def reads_past(self, snapshot_id: int, committed_at_ms: int) -> Mapping[int, SnapshotFacts]:
+        """What the metadata file of a snapshot's own commit says, read once."""
+        if snapshot_id not in self._past:
+            found = snapshots_when_committed(self.table, snapshot_id, committed_at_ms)
+            self._past[snapshot_id] = {s.snapshot_id: _snapshot_facts(s) for s in found}
+        return self._past[snapshot_id]
 
     def manifests_of(self, snapshot_id: int) -> list[ManifestFile]:
         """The same with everything that a new manifest list must carry over."""
@@ -108,6 +113,18 @@ class IcebergSource:
             with mapped(f"reading the manifest list of {self.name}, snapshot {snapshot_id}"):
                 self._lists[snapshot_id] = read_manifest_list(self.table.io, path)
         return self._lists[snapshot_id]
+
+
+def _snapshot_facts(found: Snapshot) -> SnapshotFacts:
+    summary = found.summary
+    return SnapshotFacts(
+        snapshot_id=found.snapshot_id,
+        parent_id=None if found.parent_snapshot_id in (None, -1) else found.parent_snapshot_id,
+        sequence_number=found.sequence_number or 0,
+        committed_at_ms=found.timestamp_ms,
+        operation=summary.operation.value if summary else None,
+        summary=dict(summary.additional_properties) if summary else {},
+    )
 
 
 def open_source(catalog: Catalog, table: str, branch: str = "main") -> IcebergSource:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_ips.core.errors import GapError
-from airflow_provider_ips.core.history import head_position, prove_lineage
+from airflow_provider_ips.core.history import head_position
+from airflow_provider_ips.core.lineage import prove_lineage
 from airflow_provider_ips.core.memory import InMemoryHistory
 from airflow_provider_ips.core.plan import plan_capture, replan, starting_position
 from airflow_provider_ips.core.record import Kind
