@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.errors import GapError, InputError, RefusedOperationError
@@ -14,6 +13,7 @@ from airflow_provider_ips.core.lineage import prove_lineage
 from airflow_provider_ips.core.positions import Position, format_time
 from airflow_provider_ips.core.record import Decision, Kind, Verdict
 from airflow_provider_ips.core.roots import is_proven_root
+from airflow_provider_ips.core.selection import CapturePlan, Selection, Take
 from airflow_provider_ips.core.totals import check_listed
 from airflow_provider_ips.core.verdicts import Judged, judge
 
@@ -23,45 +23,6 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.history import ManifestFacts, SnapshotFacts, TableHistory
     from airflow_provider_ips.core.lineage import Lineage
     from airflow_provider_ips.core.settings import CaptureSettings
-
-
-class Take(StrEnum):
-    """Which entries of a manifest are wanted."""
-
-    WHOLE = "whole"
-    """The manifest as it is: every live entry is wanted."""
-
-    ADDED = "added"
-    """The entries that the manifest's own snapshot added."""
-
-    NEWER = "newer"
-    """The live entries with a data sequence number above ``newer_than``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """One manifest and what to take of it."""
-
-    manifest: ManifestFacts
-    take: Take
-    newer_than: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapturePlan:
-    """What a capture will hold, decided before anything is written."""
-
-    kind: Kind
-    from_exclusive: Position | None
-    to_inclusive: Position
-    verdicts: tuple[Verdict, ...] = ()
-    selections: tuple[Selection, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def is_empty(self) -> bool:
-        """Nothing to process."""
-        return not self.selections
 
 
 def plan_capture(history: TableHistory, *, committed: Position | None, settings: CaptureSettings) -> CapturePlan:

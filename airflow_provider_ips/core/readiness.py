@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from airflow_provider_ips.core.history import SnapshotFacts, TableHistory
-    from airflow_provider_ips.core.plan import CapturePlan
+    from airflow_provider_ips.core.selection import CapturePlan
     from airflow_provider_ips.core.settings import CaptureSettings
     from airflow_provider_ips.core.thresholds import AtLeast, Thresholds
 

@@ -14,8 +14,8 @@ from airflow_provider_ips.iceberg.source import open_source, position_at
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
-    from airflow_provider_ips.core.plan import CapturePlan
     from airflow_provider_ips.core.record import SourceRecord
+    from airflow_provider_ips.core.selection import CapturePlan
     from airflow_provider_ips.iceberg.source import IcebergSource
 
 

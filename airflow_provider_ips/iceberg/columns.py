@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.schema import Schema
 
-    from airflow_provider_ips.core.plan import CapturePlan
+    from airflow_provider_ips.core.selection import CapturePlan
     from airflow_provider_ips.iceberg.entries import Entry
 
 

@@ -21,8 +21,8 @@ from pyiceberg.io import load_file_io
 from airflow_provider_ips.core.errors import CatalogError, IcdcConflictError, InputError, UnsupportedTableError
 from airflow_provider_ips.core.history import DELETES
 from airflow_provider_ips.core.identifiers import TableIdentifier
-from airflow_provider_ips.core.plan import Take
 from airflow_provider_ips.core.record import Decision, Kind, SourceRecord, Volume
+from airflow_provider_ips.core.selection import Take
 from airflow_provider_ips.iceberg.avro import Header
 from airflow_provider_ips.iceberg.columns import check_columns, column_ranges
 from airflow_provider_ips.iceberg.entries import CONTENT, DELETED, EntryLayout
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
 
-    from airflow_provider_ips.core.plan import CapturePlan, Selection
     from airflow_provider_ips.core.record import ColumnRange
+    from airflow_provider_ips.core.selection import CapturePlan, Selection
     from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
     from airflow_provider_ips.iceberg.source import IcebergSource
 

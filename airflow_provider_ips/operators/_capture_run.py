@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from airflow_provider_ips.core.checkpoint import Checkpoint
-    from airflow_provider_ips.core.plan import CapturePlan
     from airflow_provider_ips.core.positions import Position, RunIdentity
+    from airflow_provider_ips.core.selection import CapturePlan
     from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
     from airflow_provider_ips.core.store import CheckpointStore
     from airflow_provider_ips.iceberg import IcebergSource, PreparedIcdc

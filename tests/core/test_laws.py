@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from airflow_provider_ips.core.errors import RefusedOperationError
 from airflow_provider_ips.core.history import head_position
 from airflow_provider_ips.core.memory import InMemoryHistory
-from airflow_provider_ips.core.plan import CapturePlan, plan_capture, replan
+from airflow_provider_ips.core.plan import plan_capture, replan
 from airflow_provider_ips.core.record import Decision
 from airflow_provider_ips.core.settings import CaptureSettings
 
 if TYPE_CHECKING:
     from airflow_provider_ips.core.positions import Position
+    from airflow_provider_ips.core.selection import CapturePlan
 
 SKIP = CaptureSettings(on_other_operation="skip")
 COMMITS = st.lists(

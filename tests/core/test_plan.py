@@ -9,9 +9,10 @@ import pytest
 from airflow_provider_ips.core.errors import GapError, InputError, RefusedOperationError, UnsupportedTableError
 from airflow_provider_ips.core.history import head_position
 from airflow_provider_ips.core.memory import InMemoryHistory
-from airflow_provider_ips.core.plan import CapturePlan, Take, plan_capture, replan
+from airflow_provider_ips.core.plan import plan_capture, replan
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Decision, Kind
+from airflow_provider_ips.core.selection import CapturePlan, Take
 from airflow_provider_ips.core.settings import CaptureSettings
 
 SETTINGS = CaptureSettings()
