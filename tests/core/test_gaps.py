@@ -1,0 +1,146 @@
+"""What the error over a gap says each choice would do, held against what the choice then does."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_provider_ips.core.errors import CatalogError, GapError
+from airflow_provider_ips.core.gaps import foresee_resync
+from airflow_provider_ips.core.history import DATA
+from airflow_provider_ips.core.memory import FILE_BYTES, InMemoryHistory
+from airflow_provider_ips.core.plan import plan_capture
+from airflow_provider_ips.core.selection import Take
+from airflow_provider_ips.core.settings import CaptureSettings
+
+if TYPE_CHECKING:
+    from airflow_provider_ips.core.positions import Position
+
+
+def rolled_back(*, format_version: int = 2) -> tuple[InMemoryHistory, Position]:
+    """One file, a checkpoint that was rolled back, three files since."""
+    history = InMemoryHistory("db.t", format_version=format_version)
+    first = history.append(files=1)
+    lost = history.append(files=1)
+    history.rollback(first)
+    history.append(files=3)
+    return history, lost
+
+
+def remedy(history: InMemoryHistory, committed: Position) -> str:
+    """What the error tells to do."""
+    with pytest.raises(GapError) as gap:
+        plan_capture(history, committed=committed, settings=CaptureSettings())
+    return gap.value.remedy
+
+
+def test_each_choice_is_told_with_files_bytes_and_whether_it_is_exact() -> None:
+    """All that is needed to choose, in the error itself."""
+    told = remedy(*rolled_back())
+    assert "on_gap='full' captures the whole table (4 files, 4000 bytes; no loss; a superset" in told
+    assert "newer than sequence number 2 (3 files, at most 3000 bytes; no loss; exact: appends alone" in told
+
+
+def test_compaction_since_makes_it_a_superset() -> None:
+    """The snapshot that does is named."""
+    history, lost = rolled_back()
+    history.compact()
+    assert "(1 file, at most 1000 bytes; no loss; a superset: snapshot 4 (replace" in remedy(history, lost)
+
+
+def test_merged_manifests_make_it_an_upper_bound() -> None:
+    """Which of their files are newer is not in the manifest list."""
+    history, lost = rolled_back()
+    history.merge_append(files=2)
+    assert "(at most 6 files, at most 5000 bytes; no loss; exact" in remedy(history, lost)
+
+
+def test_a_cherry_picked_snapshot_may_have_been_processed_where_it_came_from() -> None:
+    """Its files get new numbers."""
+    history, lost = rolled_back()
+    history.append(files=1)
+    facts = history.snapshots[4]
+    history.snapshots[4] = replace(facts, summary={**facts.summary, "source-snapshot-id": "2"})
+    history.written[4] = history.snapshots[4]
+    assert "a superset: snapshot 4" in remedy(history, lost)
+
+
+@pytest.mark.parametrize("format_version", [1, 2])
+def test_a_resync_that_is_refused_says_why_in_both_places(format_version: int) -> None:
+    """In the error that lists the choices, and where it is asked for all the same."""
+    history, lost = rolled_back(format_version=format_version)
+    if format_version > 1:
+        history.head_id = 1
+    why = foresee_resync(history, lost, history.head).refusal
+    assert why
+    told = remedy(history, lost)
+    assert f"on_gap='resync' is not possible here, for sequence numbers prove nothing ({why})" in told
+    with pytest.raises(GapError, match="cannot be resynchronised") as refused:
+        plan_capture(history, committed=lost, settings=CaptureSettings(on_gap="resync"))
+    assert refused.value.consequence == why
+    assert re.search(r"on_gap='full' captures the whole table \(\d files?, \d+ bytes", refused.value.remedy)
+
+
+class Unreadable(InMemoryHistory):
+    """A storage that went away."""
+
+    def reads_manifests(self, snapshot_id: int) -> tuple:
+        raise CatalogError("the storage does not answer")
+
+
+def test_the_gap_is_told_even_if_the_storage_does_not_answer() -> None:
+    """What is wrong matters more than how many files a choice would take."""
+    history, lost = rolled_back()
+    silent = Unreadable("db.t", snapshots=history.snapshots, manifests=history.manifests, head_id=history.head_id)
+    assert "could not be looked into (the storage does not answer)" in remedy(silent, lost)
+
+
+COMMITS = st.lists(
+    st.tuples(st.sampled_from(["append", "merge", "compact", "remove", "rewrite"]), st.integers(1, 4)), max_size=12
+)
+
+
+def commit(history: InMemoryHistory, name: str, count: int) -> Position:
+    """One commit of a kind."""
+    live = (history.head.count("total-data-files") or 0) if history.head else 0
+    if name == "merge":
+        return history.merge_append(files=count)
+    if name == "compact":
+        return history.compact()
+    if name == "remove":
+        return history.remove(files=min(count, live))
+    if name == "rewrite":
+        return history.rewrite_rows(added=count, removed=min(count, live))
+    return history.append(files=count)
+
+
+@settings(max_examples=300, deadline=None)
+@given(COMMITS, COMMITS)
+def test_a_resync_never_takes_more_than_was_foretold(
+    before: list[tuple[str, int]], after: list[tuple[str, int]]
+) -> None:
+    """Upper bounds are bounds; and where it is called exact, it takes just what was appended since."""
+    history = InMemoryHistory("db.t")
+    base = history.append()
+    for name, count in before:
+        commit(history, name, count)
+    lost = history.append()
+    history.rollback(base)
+    history.append(files=2)
+    appended = 2 + sum(count for name, count in after if name in ("append", "merge"))
+    for name, count in after:
+        commit(history, name, count)
+    foretold = foresee_resync(history, lost, history.head)
+    plan = plan_capture(history, committed=lost, settings=CaptureSettings(on_gap="resync"))
+    data = [s for s in plan.selections if s.manifest.content == DATA]
+    at_most = sum((s.manifest.added_files or 0) + (s.manifest.existing_files or 0) for s in data)
+    assert foretold.files == at_most
+    assert foretold.files_exact == all(s.take is Take.WHOLE for s in data)
+    if not foretold.superset:
+        assert {name for name, _ in after} <= {"append", "merge"}
+        assert foretold.size_bytes == appended * FILE_BYTES
