@@ -22,6 +22,7 @@ def emptied_and_filled_again(format_version: int = 2) -> InMemoryHistory:
     first = history.append(files=2)
     emptied = history.remove(files=2)
     last = history.append(files=3)
+    history.manifests[3] = tuple(m for m in history.manifests[3] if m.added_snapshot_id == 3)
     history.expire(first)
     history.expire(emptied)
     history.cut_parent(last)
