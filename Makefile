@@ -4,10 +4,11 @@ export PYTHON
 
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+COMPARE_ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars demo ui bench-capture test check check-format fix constraints build smoke clean
+.PHONY: help env jars demo ui bench-capture compare test check check-format fix constraints build smoke clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +27,9 @@ ui: jars ## Airflow with the example DAGs and the demo's tables, on 127.0.0.1
 
 bench-capture: env ## capture against PyIceberg's own means, as a ratio (BENCH_ARGS='--files 100000')
 	@python -m benchmarks.capture $(BENCH_ARGS)
+
+compare: jars ## this package and other ways on the same tables, who is right (COMPARE_ARGS='--only merge')
+	@python -m benchmarks.compare $(COMPARE_ARGS)
 
 test: jars ## all tests (WORKERS=2, PYTEST_ARGS='-k rings')
 	pytest --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)

@@ -1,0 +1,198 @@
+"""Ways to read what is new in a table, each by what it promises and with its options at their defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from airflow_provider_ips.iceberg import capture
+from benchmarks.compare.lake import CATALOG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from py4j.java_gateway import JavaObject
+    from pyspark.sql import DataFrame
+
+    from benchmarks.compare.lake import Lake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """What a consumer that has read up to ``after`` is to read."""
+
+    table: str
+    after: int
+    to: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inserts:
+    """To be inserted, as they are."""
+
+    rows: DataFrame | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacements:
+    """The rows with a key of either are removed, then ``rows`` are inserted. ``superset`` is how it says so."""
+
+    rows: DataFrame | None
+    before: DataFrame | None
+    superset: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """A log with ``_change_type`` and ``_change_ordinal``, to be applied in order."""
+
+    log: DataFrame
+
+
+class Contender(Protocol):
+    """One consumer of one table."""
+
+    def catch_up(self, table: str) -> None:
+        """Take note of the checkpoint: everything in the table is consumed."""
+
+    def decide(self, wanted: Range) -> None:
+        """Do what is done before the job reads."""
+
+    def read(self) -> Inserts | Replacements | Changes:
+        """Give the job its rows."""
+
+
+class Stateless:
+    """The checkpoint is a snapshot id in somebody's hands."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+
+    def catch_up(self, table: str) -> None:
+        """Nothing to do."""
+
+
+class AppendCapture(Stateless):
+    """This package as it comes: a snapshot that changes rows is an error."""
+
+    def decide(self, wanted: Range) -> None:
+        """Capture."""
+        into = f"compared_icdc.{self.lake.unused('append')}"
+        self.icdc = capture(self.lake.catalog, wanted.table, since=wanted.after, into=into).icdc_table
+
+    def read(self) -> Inserts:
+        """As Spark reads it."""
+        return Inserts(rows=None if self.icdc is None else self.lake.spark.table(f"{CATALOG}.{self.icdc}"))
+
+
+class IncrementalRead(Stateless):
+    """Spark's ``start-snapshot-id`` and ``end-snapshot-id``."""
+
+    def decide(self, wanted: Range) -> None:
+        """The range is fixed."""
+        self.wanted = wanted
+
+    def read(self) -> Inserts:
+        """One DataFrame."""
+        options = {"start-snapshot-id": str(self.wanted.after), "end-snapshot-id": str(self.wanted.to)}
+        reader = self.lake.spark.read.format("iceberg").options(**options)
+        return Inserts(rows=reader.load(f"{CATALOG}.{self.wanted.table}"))
+
+
+class ChangelogView(Stateless):
+    """Iceberg's ``create_changelog_view``."""
+
+    def decide(self, wanted: Range) -> None:
+        """Make the view."""
+        self.view = self.lake.unused("changes")
+        self.lake.spark.sql(
+            f"call {CATALOG}.system.create_changelog_view(table => '{wanted.table}', changelog_view => '{self.view}', "
+            f"options => map('start-snapshot-id', '{wanted.after}', 'end-snapshot-id', '{wanted.to}'))"
+        ).collect()
+
+    def read(self) -> Changes:
+        """All of it."""
+        return Changes(log=self.lake.spark.table(self.view))
+
+
+class Streaming:
+    """Spark Structured Streaming, run like a batch: ``trigger(availableNow=True)``."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self.folder = lake.folder / lake.unused("stream")
+
+    def catch_up(self, table: str) -> None:
+        """The first run takes all there is."""
+        self.table = table
+        self._run("first")
+
+    def decide(self, wanted: Range) -> None:
+        """A stream decides when it reads, and ends at the head it finds then."""
+
+    def read(self) -> Inserts:
+        """The second run, from its own checkpoint folder."""
+        return Inserts(rows=self._run("second"))
+
+    def _run(self, name: str) -> DataFrame:
+        stream = self.lake.spark.readStream.format("iceberg").load(f"{CATALOG}.{self.table}")
+        sink = self.folder / name
+        sink.mkdir(parents=True)
+        writer = stream.writeStream.format("parquet").trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(self.folder / "checkpoint")).start(str(sink))
+        try:
+            query.awaitTermination()
+        finally:
+            query.stop()
+        # By their names, for the folder's log of batches begins in the first run's folder.
+        files = [str(path) for path in sorted(sink.rglob("*.parquet"))]
+        reader = self.lake.spark.read.schema(stream.schema)
+        return reader.parquet(*files) if files else self.lake.spark.createDataFrame([], stream.schema)
+
+
+class PublishedNetflixCode(Stateless):
+    """What Netflix has shown of its capture: append the files that appends added to a new table."""
+
+    def decide(self, wanted: Range) -> None:
+        """With Iceberg's Java API, in Spark's own process."""
+        iceberg: Any = self.lake.spark._jvm.org.apache.iceberg  # type: ignore[union-attr] # noqa: SLF001
+        session = self.lake.spark._jsparkSession  # noqa: SLF001
+        source = iceberg.spark.Spark3Util.loadIcebergTable(session, f"{CATALOG}.{wanted.table}")
+        self.name = f"compared_netflix.{self.lake.unused('netflix')}"
+        name = iceberg.catalog.TableIdentifier.parse(self.name)
+        catalog = iceberg.spark.Spark3Util.loadIcebergCatalog(session, CATALOG)
+        update = catalog.createTable(name, source.schema(), source.spec()).newAppend()
+        for snapshot in each(iceberg.util.SnapshotUtil.ancestorsBetween(source, wanted.to, wanted.after)):
+            if snapshot.operation() == "append":
+                for file in each(snapshot.addedDataFiles(source.io())):
+                    update.appendFile(file)
+        update.commit()
+
+    def read(self) -> Inserts:
+        """As Spark reads it."""
+        return Inserts(rows=self.lake.spark.table(f"{CATALOG}.{self.name}"))
+
+
+def each(iterable: JavaObject) -> Iterator[JavaObject]:
+    """A Java Iterable's elements."""
+    iterator = iterable.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A column of the table."""
+
+    title: str
+    make: type[AppendCapture | IncrementalRead | ChangelogView | Streaming | PublishedNetflixCode]
+    is_ours: bool = False
+
+
+CONTENDERS: Sequence[Entry] = (
+    Entry(title="append capture", make=AppendCapture, is_ours=True),
+    Entry(title="Spark incremental read", make=IncrementalRead),
+    Entry(title="`create_changelog_view`", make=ChangelogView),
+    Entry(title="Structured Streaming", make=Streaming),
+    Entry(title="published Netflix code", make=PublishedNetflixCode),
+)

@@ -1,0 +1,107 @@
+"""Every contender on every history, one table each, and what the judge says of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from airflow_provider_ips.core.errors import IpsError
+from benchmarks.compare.contenders import Range
+from benchmarks.compare.judge import Judgement, Truth, Verdict, judge
+from benchmarks.compare.story import Story
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from py4j.java_gateway import JavaObject
+
+    from benchmarks.compare.contenders import Contender, Entry
+    from benchmarks.compare.lake import Lake
+    from benchmarks.compare.scenarios import Scenario
+
+FAILURES = (IpsError, PySparkException, Py4JJavaError)
+"""What a user would see fail. Anything else is a mistake of this program, and stops it."""
+
+_STREAM = re.compile(r".*terminated with exception: (?P<cause>.*?)(?: SQLSTATE: \w+)?$")
+_CHANGING = re.compile(r"(file:)?/\S+|\b\d{6,}\b|\b\w+_\d+\b|\d{4}-\d\d-\d\dT[\d:]+Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One contender on one history."""
+
+    scenario: str
+    contender: str
+    judgement: Judgement
+
+    def to_json(self) -> dict[str, Any]:
+        """As the committed file has it."""
+        return {"scenario": self.scenario, "contender": self.contender, **self.judgement.to_json()}
+
+
+def compare(lake: Lake, scenarios: Sequence[Scenario], entries: Sequence[Entry], seed: int) -> list[Cell]:
+    """All cells, history by history."""
+    return [cell for scenario in scenarios for cell in _on_one_table(lake, scenario, entries, seed)]
+
+
+def _on_one_table(lake: Lake, scenario: Scenario, entries: Sequence[Entry], seed: int) -> list[Cell]:
+    contenders: dict[str, Contender] = {entry.title: entry.make(lake) for entry in entries}
+
+    def catch_up(story: Story) -> None:
+        for contender in contenders.values():
+            contender.catch_up(story.name)
+
+    name = f"compared.{lake.unused('t')}"
+    story = Story(lake, name, seed=f"{seed} {scenario.title}", on_checkpoint=catch_up)
+    scenario.write(story)
+    story.check_ledger()
+    wanted = Range(table=name, after=story.checkpoint_id, to=story.head)
+    failed = {title: failure for title, one in contenders.items() if (failure := _attempt(lambda: one.decide(wanted)))}  # noqa: B023
+    if scenario.then:
+        scenario.then(story)
+        story.check_ledger()
+    truth = Truth(
+        before=story.ledger.at(story.checkpoint_id), after=story.ledger.now.copy(), filtered_by=scenario.filtered_by
+    )
+    return [
+        Cell(scenario=scenario.title, contender=title, judgement=failed.get(title) or _judged(one, truth))
+        for title, one in contenders.items()
+    ]
+
+
+def _judged(contender: Contender, truth: Truth) -> Judgement:
+    found: list[Judgement] = []
+    # Spark is lazy: it may fail as late as when the judge collects the rows.
+    return _attempt(lambda: found.append(judge(contender.read(), truth))) or found[0]
+
+
+def _attempt(work: Callable[[], None]) -> Judgement | None:
+    """None, or the failure as a judgement."""
+    try:
+        work()
+    except FAILURES as failure:
+        return Judgement(verdict=Verdict.LOUD, why=in_short(failure))
+    return None
+
+
+def in_short(failure: Exception) -> str:
+    """The cause in one line, without what differs from run to run and from machine to machine."""
+    if isinstance(failure, IpsError):
+        text = f"{type(failure).__name__}: {failure.problem}"
+    elif isinstance(failure, Py4JJavaError):
+        text = _root_cause(failure.java_exception)
+    else:
+        line = str(failure).splitlines()[0]
+        text = match["cause"] if (match := _STREAM.match(line)) else line
+    return _CHANGING.sub("…", text)
+
+
+def _root_cause(throwable: JavaObject) -> str:
+    while throwable.getCause() is not None:
+        throwable = throwable.getCause()
+    message = str(throwable.getMessage()).splitlines()[0]
+    return f"{throwable.getClass().getSimpleName()}: {message}"

@@ -1,0 +1,98 @@
+"""A short run of `make compare`: its histories are real, its judge can find anyone wrong, and this package is not."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_ips.iceberg import capture
+from benchmarks.compare.__main__ import RESULTS
+from benchmarks.compare.contenders import CONTENDERS, AppendCapture, Entry, Inserts, Range
+from benchmarks.compare.judge import Verdict
+from benchmarks.compare.lake import CATALOG, Lake
+from benchmarks.compare.run import compare
+from benchmarks.compare.scenarios import SCENARIOS
+
+if TYPE_CHECKING:
+    from tests.iceberg.conftest import LakeOfTwoEngines
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.spark]
+
+SAMPLE = ("append", "merge, copy-on-write", "column dropped and added", "rollback past the checkpoint")
+OURS = {entry.title for entry in CONTENDERS if entry.is_ours}
+
+
+@pytest.fixture(scope="module")
+def compared(lake: LakeOfTwoEngines, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """The session that the ring's tests share."""
+    return Lake(spark=lake.spark, catalog=lake.catalog, folder=tmp_path_factory.mktemp("compared"))
+
+
+def test_this_package_is_never_silently_wrong_where_others_are(compared: Lake) -> None:
+    """Other rows than the committed run had, the same verdicts."""
+    sample = [scenario for scenario in SCENARIOS if scenario.title in SAMPLE]
+    cells = compare(compared, sample, CONTENDERS, seed=2)
+    silent = {(cell.scenario, cell.contender) for cell in cells if cell.judgement.verdict is Verdict.SILENT}
+    assert not {where for where in silent if where[1] in OURS}
+    assert ("column dropped and added", "published Netflix code") in silent
+    assert ("merge, copy-on-write", "Spark incremental read") in silent
+    committed = {(c["scenario"], c["contender"]): c["verdict"] for c in json.loads(RESULTS.read_text())["cells"]}
+    assert all(cell.judgement.verdict == committed[cell.scenario, cell.contender] for cell in cells)
+
+
+class PassingOver(AppendCapture):
+    """This package, told to capture the log of appends, come what may."""
+
+    def decide(self, wanted: Range) -> None:
+        into = f"compared_icdc.{self.lake.unused('log')}"
+        since, skip = wanted.after, "skip"
+        self.icdc = capture(self.lake.catalog, wanted.table, since=since, into=into, on_other_operation=skip).icdc_table
+
+
+class StoppingShort(AppendCapture):
+    """This package, told to end before the head."""
+
+    def decide(self, wanted: Range) -> None:
+        into = f"compared_icdc.{self.lake.unused('short')}"
+        snapshot = self.lake.catalog.load_table(wanted.table).snapshot_by_id(wanted.to)
+        assert snapshot is not None
+        until = snapshot.parent_snapshot_id
+        self.icdc = capture(self.lake.catalog, wanted.table, since=wanted.after, until=until, into=into).icdc_table
+
+
+class ReadingTwice(AppendCapture):
+    """This package, whose rows a job inserts twice."""
+
+    def read(self) -> Inserts:
+        rows = self.lake.spark.table(f"{CATALOG}.{self.icdc}")
+        return Inserts(rows=rows.union(rows))
+
+
+class Misreading(AppendCapture):
+    """This package, with one value changed on the way."""
+
+    def read(self) -> Inserts:
+        rows = self.lake.spark.table(f"{CATALOG}.{self.icdc}")
+        return Inserts(rows=rows.replace("note 11", "note 12", ["note"]))
+
+
+@pytest.mark.parametrize(
+    ("history", "contender", "why"),
+    [
+        ("retention", PassingOver, "5 rows kept that are gone"),
+        ("append", StoppingShort, "rows lost"),
+        ("append", ReadingTwice, "rows more than once"),
+        ("append", Misreading, "1 row with other values"),
+    ],
+)
+def test_the_judge_can_find_this_package_wrong(
+    compared: Lake, history: str, contender: type[AppendCapture], why: str
+) -> None:
+    """A judge that never says so about us would be of no worth."""
+    [scenario] = [one for one in SCENARIOS if one.title == history]
+    [cell] = compare(compared, [scenario], [Entry(title="ours", make=contender, is_ours=True)], seed=3)
+    assert cell.judgement.verdict is Verdict.SILENT
+    assert why in cell.judgement.why
+    assert cell.judgement.missing or cell.judgement.extra
