@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from pyiceberg.types import PrimitiveType
 
@@ -12,7 +12,8 @@ from airflow_provider_ips.core.history import DATA
 from airflow_provider_ips.core.record import ColumnRange
 from airflow_provider_ips.iceberg.avro import Header
 from airflow_provider_ips.iceberg.entries import DELETED, LOWER_BOUNDS, NAN_COUNTS, UPPER_BOUNDS, EntryLayout
-from airflow_provider_ips.iceberg.moves import open_stream, wants
+from airflow_provider_ips.iceberg.splicing import needs, wants
+from airflow_provider_ips.iceberg.streams import open_stream
 from airflow_provider_ips.iceberg.values import decode_bound, to_json_value
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.schema import Schema
 
-    from airflow_provider_ips.core.selection import CapturePlan
-    from airflow_provider_ips.iceberg.entries import Entry
+    from airflow_provider_ips.core.selection import CapturePlan, Selection
+
+_BOUNDS: Final = (LOWER_BOUNDS, UPPER_BOUNDS, NAN_COUNTS)
 
 
 @dataclass(slots=True)
@@ -38,11 +40,10 @@ class _Span:
     upper: Any = None
     missing: list[str] = field(default_factory=list)
 
-    def update(self, entry: Entry) -> None:
+    def update(self, bounds: dict[int, dict[int, Any]]) -> None:
         self.files += 1
-        low = (entry.file.get(LOWER_BOUNDS) or {}).get(self.field_id)
-        high = (entry.file.get(UPPER_BOUNDS) or {}).get(self.field_id)
-        if low is None or high is None or (entry.file.get(NAN_COUNTS) or {}).get(self.field_id):
+        low, high = bounds[LOWER_BOUNDS].get(self.field_id), bounds[UPPER_BOUNDS].get(self.field_id)
+        if low is None or high is None or bounds[NAN_COUNTS].get(self.field_id):
             self.without += 1
             return
         lower, upper = decode_bound(self.field_type, low), decode_bound(self.field_type, high)
@@ -73,18 +74,23 @@ def column_ranges(
     """Widen one range per column over every captured file; a file that does not tell makes it unknown."""
     spans = [_span(source, schema, column) for column in columns]
     for selection in plan.selections if spans else ():
-        if selection.manifest.content != DATA:
-            continue
-        wanted = wants(selection)
-        with open_stream(io.new_input(selection.manifest.path)) as stream:
-            layout = EntryLayout(Header.read(stream), {LOWER_BOUNDS, UPPER_BOUNDS, NAN_COUNTS})
-            for entry in layout.entries(stream):
-                if entry.sequence_number is None:
-                    entry.sequence_number = selection.manifest.sequence_number
-                if entry.status != DELETED and wanted(entry):
-                    for span in spans:
-                        span.update(entry)
+        if selection.manifest.content == DATA:
+            with open_stream(io.new_input(selection.manifest.path)) as stream:
+                _widen(spans, Header.read(stream), stream, selection)
     return tuple(span.result() for span in spans)
+
+
+def _widen(spans: Sequence[_Span], header: Header, stream: BinaryIO, selection: Selection) -> None:
+    layout = EntryLayout(header, {*_BOUNDS, *needs(selection)})
+    wanted = wants(selection, layout, selection.manifest.sequence_number)
+    for count, data in header.blocks(stream):
+        for _, _, found in layout.walk(count, data):
+            own = layout.numbers(found)
+            if own.status == DELETED or not wanted(own, found):
+                continue
+            bounds = {field_id: layout.value(field_id, found) or {} for field_id in _BOUNDS}
+            for span in spans:
+                span.update(bounds)
 
 
 def _span(source: str, schema: Schema, column: str) -> _Span:

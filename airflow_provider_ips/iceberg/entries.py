@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from pyiceberg.avro.decoder import new_decoder
-from pyiceberg.avro.reader import Reader, StructReader
+from pyiceberg.avro.reader import StructReader
 from pyiceberg.avro.resolver import construct_reader
 
 from airflow_provider_ips.core.errors import UnsupportedTableError
-from airflow_provider_ips.iceberg.avro import Header, encode_long
+from airflow_provider_ips.iceberg.avro import Header, damaged
+from airflow_provider_ips.iceberg.walking import Names, Part, compile_steps, decode_long
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+    from pyiceberg.avro.reader import Reader
+
+    from airflow_provider_ips.iceberg.walking import Step
 
 EXISTING: Final = 0
 ADDED: Final = 1
@@ -23,97 +29,158 @@ DELETED: Final = 2
 STATUS, SNAPSHOT_ID, DATA_FILE, SEQUENCE_NUMBER, FILE_SEQUENCE_NUMBER = 0, 1, 2, 3, 4
 CONTENT, FILE_PATH, PARTITION, RECORD_COUNT, FILE_SIZE = 134, 100, 102, 103, 104
 VALUE_COUNTS, NULL_COUNTS, NAN_COUNTS, LOWER_BOUNDS, UPPER_BOUNDS, FIRST_ROW_ID = 109, 110, 137, 125, 128, 142
+REFERENCED_DATA_FILE, CONTENT_OFFSET = 143, 144
+_PATHS: Final = frozenset({FILE_PATH, REFERENCED_DATA_FILE})
+_NUMBERS: Final = (STATUS, SNAPSHOT_ID, SEQUENCE_NUMBER, FILE_SEQUENCE_NUMBER)
+_REMEMBERED: Final = 10_000
+"""Heads of entries decoded once. A manifest has as many as snapshots, so this bounds memory, not speed."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """One entry: its own fields, the wanted fields of its file by id, and the raw bytes of the file struct."""
+    """One entry: its own fields, and the wanted fields of its file by id."""
 
     status: int
     snapshot_id: int | None
     sequence_number: int | None
     file_sequence_number: int | None
     file: dict[int, Any]
-    raw_file: bytes
-    first_row_id_at: tuple[int, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What an entry says of itself."""
+
+    status: int
+    snapshot_id: int | None
+    sequence_number: int | None
+    file_sequence_number: int | None
 
 
 class EntryLayout:
-    """How the entries of one manifest are laid out. Compiled once a manifest."""
+    """How the entries of a manifest are laid out, and which fields of their files are wanted."""
 
     def __init__(self, header: Header, wanted: Collection[int]) -> None:
         self.header = header
-        reader = construct_reader(header.schema)
-        if not isinstance(reader, StructReader):
-            raise UnsupportedTableError("a manifest does not hold records", remedy="check the storage; it is damaged")
-        self._fields = _paired(header.schema.fields, reader)
-        file_field = next(f for f in header.schema.fields if f.field_id == DATA_FILE)
-        file_reader = next(r for field_id, r in self._fields if field_id == DATA_FILE)
-        # Partitions are always read: PyIceberg skips a decimal as if it had a length, and misreads all that follows.
-        read = {*wanted, PARTITION}
-        self._file = [(i, r, i in read) for i, r in _paired(file_field.field_type.fields, file_reader)]  # type: ignore[attr-defined]
-        self._unions = {f["field-id"]: isinstance(f["type"], list) for f in header.avro_schema["fields"]}
-        _check_null_first(header.avro_schema)
+        self.wanted = tuple(sorted(wanted))
+        self._steps, self.place, self._optional = _compiled(header.meta["avro.schema"], self.wanted)
+        self._own = [self.place[i] for i in _NUMBERS if i in self.place]
+        self._decoded: dict[tuple[bytes, ...], Numbers] = {}
+
+    def walk(self, count: int, data: bytes) -> Iterator[tuple[int, int, list[Any]]]:
+        """Give where each entry of a block starts and ends, and the raw bytes of its wanted fields by ``place``."""
+        steps, at, size = self._steps, 0, len(data)
+        for _ in range(count):
+            start, found = at, []  # type: tuple[int, list[Any]]
+            try:
+                for step in steps:
+                    at = step(data, at, found)
+            except IndexError as error:
+                raise damaged() from error
+            if at > size:
+                raise damaged()
+            yield start, at, found
+        if at != size:
+            raise damaged()
+
+    def numbers(self, found: list[Any]) -> Numbers:
+        """Decode what an entry says of itself; most entries of a manifest say the same."""
+        raw = tuple([found[i] for i in self._own])
+        known = self._decoded.get(raw)
+        if known is None:
+            if len(self._decoded) >= _REMEMBERED:
+                self._decoded.clear()
+            known = self._decoded[raw] = self._decode_numbers(found)
+        return known
+
+    def _decode_numbers(self, found: list[Any]) -> Numbers:
+        status, *rest = (self.number(field_id, found) for field_id in _NUMBERS)
+        return Numbers(status or 0, *rest)
+
+    def number(self, field_id: int, found: list[Any]) -> int | None:
+        """Decode a wanted number; None where it is null or the manifest has no such field."""
+        place = self.place.get(field_id)
+        if place is None:
+            return None
+        raw: bytes = found[place]
+        if field_id not in self._optional:
+            return decode_long(raw)
+        return decode_long(raw[1:]) if raw[0] else None
+
+    def value(self, field_id: int, found: list[Any]) -> Any:  # noqa: ANN401 - a field of any type
+        """Decode a wanted field of the file; None where the manifest has no such field."""
+        place = self.place.get(field_id)
+        return None if place is None else self._readers[field_id].read(new_decoder(found[place]))
 
     def entries(self, stream: BinaryIO) -> Iterator[Entry]:
         """Stream the entries, one block in memory at a time."""
         for count, data in self.header.blocks(stream):
-            decoder = new_decoder(data)
-            for _ in range(count):
-                yield self._read(decoder, data)
+            for _, _, found in self.walk(count, data):
+                own = self.numbers(found)
+                yield Entry(
+                    status=own.status,
+                    snapshot_id=own.snapshot_id,
+                    sequence_number=own.sequence_number,
+                    file_sequence_number=own.file_sequence_number,
+                    file={i: self.value(i, found) for i in self.wanted if i in self.place},
+                )
 
-    def _read(self, decoder: Any, data: bytes) -> Entry:  # noqa: ANN401 - PyIceberg's decoder is compiled or not
-        own: dict[int, Any] = {}
-        file: dict[int, Any] = {}
-        start = end = 0
-        first_row_id_at = None
-        for field_id, reader in self._fields:
-            if field_id != DATA_FILE:
-                own[field_id] = reader.read(decoder)
-                continue
-            start = decoder.tell()
-            for inner_id, inner, wanted in self._file:
-                before = decoder.tell() if inner_id == FIRST_ROW_ID else 0
-                if wanted:
-                    file[inner_id] = inner.read(decoder)
-                else:
-                    inner.skip(decoder)
-                if inner_id == FIRST_ROW_ID:
-                    first_row_id_at = (before - start, decoder.tell() - start)
-            end = decoder.tell()
-        return Entry(
-            status=own[STATUS],
-            snapshot_id=own.get(SNAPSHOT_ID),
-            sequence_number=own.get(SEQUENCE_NUMBER),
-            file_sequence_number=own.get(FILE_SEQUENCE_NUMBER),
-            file=file,
-            raw_file=data[start:end],
-            first_row_id_at=first_row_id_at,
-        )
+    @cached_property
+    def _readers(self) -> dict[int, Reader]:
+        schema = self.header.schema
+        reader = construct_reader(schema)
+        files = next(f for f in schema.fields if f.field_id == DATA_FILE).field_type
+        inner = next(r for f, (_, r) in zip(schema.fields, _fields_of(reader), strict=True) if f.field_id == DATA_FILE)
+        pairs = zip(files.fields, _fields_of(inner), strict=True)  # type: ignore[attr-defined]
+        return {f.field_id: r for f, (_, r) in pairs}
 
-    @property
-    def has_sequence_numbers(self) -> bool:
-        """v1 manifests have none; all their files count as number 0."""
-        return SEQUENCE_NUMBER in self._unions
 
-    def encode(self, entry: Entry) -> bytes:
-        """Lay an entry out again, with its own fields as they now are and its file's bytes as they were."""
-        values = {
-            STATUS: entry.status,
-            SNAPSHOT_ID: entry.snapshot_id,
-            SEQUENCE_NUMBER: entry.sequence_number,
-            FILE_SEQUENCE_NUMBER: entry.file_sequence_number,
-        }
-        parts = [
-            entry.raw_file if field_id == DATA_FILE else self._encode_number(field_id, values.get(field_id))
-            for field_id, _ in self._fields
-        ]
-        return b"".join(parts)
+def _fields_of(reader: Reader) -> tuple[Any, ...]:
+    if not isinstance(reader, StructReader):
+        raise UnsupportedTableError("a manifest does not hold records", remedy="check the storage; it is damaged")
+    return reader.field_readers
 
-    def _encode_number(self, field_id: int, value: int | None) -> bytes:
-        if not self._unions[field_id]:
-            return encode_long(value or 0)
-        return encode_long(0) if value is None else encode_long(1) + encode_long(value)
+
+@lru_cache(maxsize=64)
+def _compiled(schema: bytes, wanted: tuple[int, ...]) -> tuple[list[Step], dict[int, int], frozenset[int]]:
+    """Steps, where wanted fields come in what they find, and which numbers may be null; the same for most manifests."""
+    document = json.loads(schema)
+    _check_null_first(document)
+    names, parts, ids = Names(), [], []
+    for field in document["fields"]:
+        if field["field-id"] != DATA_FILE:
+            ids.append(field["field-id"])
+            parts.append(Part(field["type"], wanted=field["field-id"] in _NUMBERS))
+            continue
+        for inner in field["type"]["fields"]:
+            field_id = inner["field-id"]
+            ids.append(field_id)
+            parts.append(
+                Part(
+                    inner["type"],
+                    wanted=field_id in wanted,
+                    marked=field_id in wanted and field_id == FIRST_ROW_ID,
+                    is_long=field_id in _PATHS,
+                )
+            )
+    return compile_steps(parts, names), _places(ids, parts), _optional(document)
+
+
+def _places(ids: list[int], parts: list[Part]) -> dict[int, int]:
+    """A mark, which is the place before a field, comes before the field's bytes."""
+    places: dict[int, int] = {}
+    at = 0
+    for field_id, part in zip(ids, parts, strict=True):
+        at += part.marked
+        if part.wanted:
+            places[field_id] = at
+            at += 1
+    return places
+
+
+def _optional(document: dict[str, Any]) -> frozenset[int]:
+    files = next(f["type"]["fields"] for f in document["fields"] if f["field-id"] == DATA_FILE)
+    return frozenset(f["field-id"] for f in (*document["fields"], *files) if isinstance(f["type"], list))
 
 
 def with_row_ids(header: Header) -> Header:
@@ -121,32 +188,30 @@ def with_row_ids(header: Header) -> Header:
     schema = json.loads(header.meta["avro.schema"])
     file_type = next(f["type"] for f in schema["fields"] if f["field-id"] == DATA_FILE)
     if all(f["field-id"] != FIRST_ROW_ID for f in file_type["fields"]):
+        _check_file_last(schema)
         file_type["fields"].append(
             {"name": "first_row_id", "type": ["null", "long"], "default": None, "field-id": FIRST_ROW_ID}
         )
     return Header(meta={**header.meta, "avro.schema": json.dumps(schema).encode()}, sync=header.sync)
 
 
-def with_first_row_id(entry: Entry, value: int) -> bytes:
-    """The file's bytes with ``first_row_id`` written out; last, where a manifest from before v3 has no field."""
-    if entry.first_row_id_at is None:
-        return entry.raw_file + encode_long(1) + encode_long(value)
-    start, end = entry.first_row_id_at
-    return entry.raw_file[:start] + encode_long(1) + encode_long(value) + entry.raw_file[end:]
-
-
-def _paired(fields: Any, reader: Reader) -> list[tuple[int, Reader]]:  # noqa: ANN401 - a tuple of NestedField
-    if not isinstance(reader, StructReader):
-        raise UnsupportedTableError("a manifest's file is no record", remedy="check the storage; it is damaged")
-    return [(field.field_id, inner) for field, (_, inner) in zip(fields, reader.field_readers, strict=True)]
-
-
 def _check_null_first(avro_schema: dict[str, Any]) -> None:
-    """Every Iceberg writer puts null first in a union; the bytes written here rely on it."""
-    for field in avro_schema["fields"]:
+    """Every Iceberg writer puts null first in a union; what is read and written here relies on it."""
+    files = next(f["type"]["fields"] for f in avro_schema["fields"] if f["field-id"] == DATA_FILE)
+    for field in (*avro_schema["fields"], *files):
         if isinstance(field["type"], list) and field["type"][0] != "null":
-            raise UnsupportedTableError(
-                f"a manifest writes field {field['name']!r} in an order that no Iceberg writer uses",
-                consequence="Its entries cannot be moved without reading them wrong",
-                remedy="rewrite the table's manifests with a current engine (CALL rewrite_manifests)",
-            )
+            raise _odd(f"writes field {field['name']!r} in an order that no Iceberg writer uses")
+
+
+def _check_file_last(avro_schema: dict[str, Any]) -> None:
+    """A field is added to the file's end by adding it to the entry's."""
+    if avro_schema["fields"][-1]["field-id"] != DATA_FILE:
+        raise _odd("has fields behind the file, as no Iceberg writer puts them")
+
+
+def _odd(problem: str) -> UnsupportedTableError:
+    return UnsupportedTableError(
+        f"a manifest {problem}",
+        consequence="Its entries cannot be moved without reading them wrong",
+        remedy="rewrite the table's manifests with a current engine (CALL rewrite_manifests)",
+    )

@@ -30,8 +30,9 @@ from airflow_provider_ips.iceberg.faults import describe, foreign_faults, mapped
 from airflow_provider_ips.iceberg.manifest_lists import FIRST_ROW_ID as LISTED_FIRST_ROW_ID
 from airflow_provider_ips.iceberg.manifest_lists import read_manifest_list, write_manifest_list
 from airflow_provider_ips.iceberg.metadata import IDENTITY, Identity, icdc_metadata, icdc_snapshot_id
-from airflow_provider_ips.iceberg.moves import Moved, copy_manifest, open_stream, splice_manifest
+from airflow_provider_ips.iceberg.moves import copy_manifest, splice_manifest
 from airflow_provider_ips.iceberg.partitions import partition_ranges
+from airflow_provider_ips.iceberg.streams import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.record import ColumnRange
     from airflow_provider_ips.core.selection import CapturePlan, Selection
     from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+    from airflow_provider_ips.iceberg.moved import Moved
     from airflow_provider_ips.iceberg.source import IcebergSource
 
 PARALLEL_COPIES: Final = 8
@@ -248,9 +250,7 @@ class _Build:
     def _move(self, selection: Selection, manifest: ManifestFile, path: str) -> Moved:
         if selection.take is Take.WHOLE and selection.manifest.volume_known:
             return copy_manifest(self._source.table.io, self._io, manifest, path)
-        return splice_manifest(
-            self._source.table.io, self._io, manifest, selection, path, snapshot_id=self._snapshot_id
-        )
+        return splice_manifest(self._source.table.io, self._io, manifest, selection, path)
 
     def publish(self, target: TableIdentifier, moved: Sequence[Moved]) -> None:
         """Write list and metadata, then register: the table is there complete, or not at all."""
