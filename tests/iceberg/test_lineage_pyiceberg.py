@@ -1,0 +1,268 @@
+"""Lineage on real tables: whatever became of a checkpoint, an exact capture or an error that names the ways on."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_ips.core.errors import GapError, UnsupportedTableError
+from airflow_provider_ips.core.plan import plan_capture
+from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+from airflow_provider_ips.iceberg import build_icdc, capture, check_icdc_namespace, open_source
+from airflow_provider_ips.iceberg.manifest_lists import read_manifest_list, write_manifest_list
+from tests.iceberg.tables import append, new_catalog, new_table, rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.table import Table
+
+    from airflow_provider_ips.core.positions import Position
+    from airflow_provider_ips.core.record import SourceRecord
+
+NUMBERS = count()
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    """A catalog of its own."""
+    made = new_catalog(tmp_path)
+    check_icdc_namespace(made, "icdc")
+    return made
+
+
+def position(catalog: SqlCatalog) -> Position:
+    """Where a consumer that has processed everything stands."""
+    return open_source(catalog, "db.t").position
+
+
+def take(catalog: SqlCatalog, committed: Position | None, **settings: str) -> SourceRecord:
+    """One capture from a checkpoint, as the operator makes it."""
+    wanted = CaptureSettings(**settings)  # type: ignore[arg-type]
+    source = open_source(catalog, "db.t")
+    plan = plan_capture(source, committed=committed, settings=wanted)
+    into = f"icdc.x{next(NUMBERS)}"
+    return build_icdc(
+        catalog, source, plan, table=SourceTable("db.t"), settings=wanted, icdc_table=into, identity={"into": into}
+    )
+
+
+def taken(catalog: SqlCatalog, committed: Position | None, **settings: str) -> list[int]:
+    """The ids that it holds."""
+    table = take(catalog, committed, **settings).icdc_table
+    return [] if table is None else rows(catalog, table)
+
+
+def expire(table: Table, *snapshot_ids: int) -> None:
+    """Forget snapshots. PyIceberg clears the parents of those that stay."""
+    table.refresh()
+    table.maintenance.expire_snapshots().by_ids(list(snapshot_ids)).commit()
+    table.refresh()
+
+
+def forget_metadata(table: Table) -> None:
+    """Have the table name none of its older metadata files."""
+    with table.transaction() as change:
+        change.set_properties({"write.metadata.previous-versions-max": "1"})
+    with table.transaction() as change:
+        change.set_properties({"note": "another version"})
+
+
+def gap(catalog: SqlCatalog, committed: Position | None, **settings: str) -> GapError:
+    """The error that a capture ends in."""
+    with pytest.raises(GapError) as raised:
+        take(catalog, committed, **settings)
+    return raised.value
+
+
+class TestExpiry:
+    """Rows 1 to 5, one snapshot each; the checkpoint stands at 2."""
+
+    @pytest.fixture
+    def table(self, catalog: SqlCatalog) -> Table:
+        return new_table(catalog)
+
+    @pytest.fixture
+    def ids(self, table: Table) -> list[int]:
+        return [append(table, number) for number in (1, 2)]
+
+    @pytest.fixture
+    def seen(self, catalog: SqlCatalog, ids: list[int]) -> Position:
+        return position(catalog)
+
+    @pytest.fixture
+    def newer(self, table: Table, seen: Position) -> list[int]:
+        return [append(table, number) for number in (3, 4, 5)]
+
+    def test_of_the_checkpoint_itself_loses_nothing(
+        self, catalog: SqlCatalog, table: Table, seen: Position, ids: list[int], newer: list[int]
+    ) -> None:
+        """Its child's parent was cleared; the metadata file of the child's own commit still says it."""
+        expire(table, *ids)
+        assert table.metadata.snapshots[0].parent_snapshot_id is None
+        assert taken(catalog, seen) == [3, 4, 5]
+
+    def test_of_the_checkpoint_and_of_older_metadata_is_a_gap(
+        self, catalog: SqlCatalog, table: Table, seen: Position, ids: list[int], newer: list[int]
+    ) -> None:
+        """Nothing tells any more what the child's parent was. Numbers still do, and say what they give."""
+        expire(table, *ids)
+        forget_metadata(table)
+        error = gap(catalog, seen)
+        assert "on_gap='full' captures the whole table (5 files" in error.remedy
+        assert re.search(r"sequence number 2 \(3 files, at most \d+ bytes; no loss; a superset", error.remedy)
+        assert taken(catalog, seen, on_gap="resync") == [3, 4, 5]
+        assert taken(catalog, seen, on_gap="full") == [1, 2, 3, 4, 5]
+
+    @pytest.mark.parametrize("which", [0, 1])
+    def test_inside_the_range_is_a_gap_that_a_resync_closes_exactly(
+        self, catalog: SqlCatalog, table: Table, seen: Position, newer: list[int], which: int
+    ) -> None:
+        """The checkpoint's child, or one behind it: what it added is not told by the snapshots that are left."""
+        expire(table, newer[which])
+        error = gap(catalog, seen)
+        assert re.search(r"\(3 files, at most \d+ bytes; no loss; exact: appends alone", error.remedy)
+        record = take(catalog, seen, on_gap="resync")
+        assert rows(catalog, record.icdc_table or "") == [3, 4, 5]
+        assert record.captured.files == 3
+
+    def test_a_resync_over_compaction_says_that_it_is_a_superset(
+        self, catalog: SqlCatalog, table: Table, seen: Position, newer: list[int]
+    ) -> None:
+        """An overwrite with the same rows gives old rows a new file."""
+        table.overwrite(table.scan().to_arrow())
+        expire(table, newer[0])
+        assert "no loss; a superset: snapshot" in gap(catalog, seen).remedy
+        record = take(catalog, seen, on_gap="resync")
+        assert rows(catalog, record.icdc_table or "") == [1, 2, 3, 4, 5]
+        assert any("a superset: snapshot" in warning for warning in record.warnings)
+
+
+class TestTheEmptyTable:
+    """A consumer may have stood there before the first row came."""
+
+    @pytest.mark.parametrize("format_version", ["1", "2"])
+    def test_everything_since_is_captured(self, catalog: SqlCatalog, format_version: str) -> None:
+        """Also on format v1, which numbers nothing."""
+        table = new_table(catalog, format_version=format_version)
+        empty = position(catalog)
+        assert taken(catalog, empty) == []
+        append(table, 1)
+        append(table, 2)
+        assert taken(catalog, empty) == [1, 2]
+        table.manage_snapshots().create_branch(table.refresh().snapshots()[0].snapshot_id, "audit").commit()
+        assert taken(catalog, empty) == [1, 2]
+
+    @pytest.mark.parametrize("format_version", ["1", "2"])
+    @pytest.mark.parametrize("forgets", [False, True], ids=["metadata-named", "metadata-forgotten"])
+    def test_a_cut_off_history_that_begins_like_a_first_snapshot_is_a_gap(
+        self, catalog: SqlCatalog, format_version: str, *, forgets: bool
+    ) -> None:
+        """Row 1 was appended and removed before row 2. A range that begins at 2 would never tell."""
+        table = new_table(catalog, format_version=format_version)
+        empty = position(catalog)
+        old = append(table, 1)
+        table.delete("id = 1")
+        emptied = table.refresh().metadata.current_snapshot_id
+        assert emptied is not None
+        append(table, 2)
+        before = datetime.fromtimestamp(table.metadata.snapshots[0].timestamp_ms / 1000, tz=UTC) - timedelta(days=1)
+        expire(table, old, emptied)
+        assert table.metadata.snapshots[0].parent_snapshot_id is None
+        if forgets:
+            forget_metadata(table)
+        assert "nothing proves that the oldest retained snapshot is the table's first" in gap(catalog, empty).problem
+        assert "lies before the retained history" in gap(catalog, None, initial=before.isoformat()).problem
+        assert taken(catalog, empty, on_gap="full") == [2]
+
+    def test_a_first_snapshot_is_known_by_its_number_long_after(self, catalog: SqlCatalog) -> None:
+        """However few older metadata files the table names."""
+        table = new_table(catalog)
+        append(table, 1)
+        append(table, 2)
+        forget_metadata(table)
+        assert taken(catalog, None, initial="2020-01-01T00:00:00+00:00") == [1, 2]
+
+
+class TestAnotherBranchBecameMainAndTheRestExpired:
+    """``audit`` got 2, main got 3, the checkpoint; main was set to ``audit``, which got 4."""
+
+    @pytest.fixture
+    def seen(self, catalog: SqlCatalog) -> Position:
+        table = new_table(catalog)
+        base = append(table, 1)
+        table.manage_snapshots().create_branch(base, "audit").commit()
+        arrow = table.scan().to_arrow()
+        table.append(arrow.set_column(0, "id", [[2]]), branch="audit")
+        append(table, 3)
+        seen = position(catalog)
+        table.append(arrow.set_column(0, "id", [[4]]), branch="audit")
+        tip = table.refresh().metadata.refs["audit"].snapshot_id
+        table.manage_snapshots().set_current_snapshot(tip).remove_branch("audit").commit()
+        table.refresh()
+        expire(table, *(s.snapshot_id for s in table.snapshots() if s.snapshot_id != tip))
+        assert rows(catalog, "db.t") == [1, 2, 4]
+        return seen
+
+    def test_resync_is_refused_for_the_row_that_is_older_by_number(self, catalog: SqlCatalog, seen: Position) -> None:
+        """2 was never processed and its number is below the checkpoint's."""
+        assert "not known to be its ancestor" in gap(catalog, seen, on_gap="resync").consequence
+
+    def test_the_choices_say_so(self, catalog: SqlCatalog, seen: Position) -> None:
+        """And ``full`` does what they promise."""
+        error = gap(catalog, seen)
+        assert "on_gap='resync' is not possible here" in error.remedy
+        assert "on_gap='full' captures the whole table (3 files" in error.remedy
+        assert taken(catalog, seen, on_gap="full") == [1, 2, 4]
+
+
+def test_a_table_made_again_under_its_name_is_another(catalog: SqlCatalog) -> None:
+    """Its numbers began anew, so only ``full`` is a way on."""
+    append(new_table(catalog), 1)
+    seen = position(catalog)
+    catalog.drop_table("db.t")
+    append(new_table(catalog), 7)
+    for on_gap in ("fail", "resync"):
+        error = gap(catalog, seen, on_gap=on_gap)
+        assert "another table now" in error.problem
+        assert "on_gap='full'" in error.remedy
+    assert taken(catalog, seen, on_gap="full") == [7]
+
+
+def test_a_first_run_at_a_time_never_picks_what_was_rolled_back(catalog: SqlCatalog) -> None:
+    """2 was the head then; it is not in the lineage now, so the run starts behind 1, from which 3 descends."""
+    table = new_table(catalog)
+    base = append(table, 1)
+    lost = table.snapshot_by_id(append(table, 2))
+    assert lost is not None
+    table.manage_snapshots().rollback_to_snapshot(base).commit()
+    append(table, 3)
+    then = datetime.fromtimestamp(lost.timestamp_ms / 1000, tz=UTC).isoformat()
+    assert taken(catalog, None, initial=then) == [3]
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_manifest_list_that_lost_its_end_is_refused(catalog: SqlCatalog, kept: int) -> None:
+    """Cut off between two blocks it reads like a shorter one, in every engine."""
+    table = new_table(catalog)
+    append(table, 1)
+    append(table, 2)
+    snapshot = table.refresh().current_snapshot()
+    assert snapshot is not None
+    listed = read_manifest_list(table.io, snapshot.manifest_list)
+    assert len(listed) == 2
+    write_manifest_list(
+        table.io.new_output(snapshot.manifest_list),
+        listed[:kept],
+        format_version=2,
+        snapshot_id=snapshot.snapshot_id,
+        sequence_number=2,
+    )
+    with pytest.raises(UnsupportedTableError, match=f"names {kept} data files"):
+        capture(catalog, "db.t", into="icdc.cut")
+    assert not catalog.table_exists("icdc.cut")
