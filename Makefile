@@ -8,7 +8,7 @@ COMPARE_ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars demo ui bench-capture compare test check check-format fix constraints build smoke clean
+.PHONY: help env jars spark-jars demo ui bench-capture compare test check check-format fix constraints build smoke clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,16 +16,19 @@ help: ## this list
 env: ## build .venv (needs Python 3.11+ and Java 17+)
 	@scripts/bootstrap
 
-jars: env ## download Spark's jars for Iceberg, SQLite and PostgreSQL
+jars: env ## download Spark's jars, and those of the servers that tests start (Nessie, S3Proxy)
+	@python scripts/spark_jars.py --servers
+
+spark-jars: env ## download Spark's jars for Iceberg, SQLite and PostgreSQL only
 	@python scripts/spark_jars.py
 
-demo: jars ## a plain DAG and its incremental twin over the same late data, side by side
+demo: spark-jars ## a plain DAG and its incremental twin over the same late data, side by side
 	@python scripts/demo.py
 
-ui: jars ## Airflow with the example DAGs and the demo's tables, on 127.0.0.1
+ui: spark-jars ## Airflow with the example DAGs and the demo's tables, on 127.0.0.1
 	@python scripts/ui.py
 
-bench-capture: env ## capture against PyIceberg's own means, as a ratio (BENCH_ARGS='--files 100000')
+bench-capture: jars ## capture against Iceberg's Java API and PyIceberg (an hour; BENCH_ARGS=--quick: a minute)
 	@python -m benchmarks.capture $(BENCH_ARGS)
 
 compare: jars ## this package and other ways on the same tables, who is right (COMPARE_ARGS='--only merge')

@@ -1,142 +1,124 @@
-"""Capture against PyIceberg's own means, side by side in one run, on a table that consists of metadata only.
+"""Capture side by side with the published code on Iceberg's Java API, and with PyIceberg's own means.
 
-    python -m benchmarks.capture --files 10000 --snapshots 10
+    python -m benchmarks.capture                      # all cases: about an hour, 8 GB of disk and a JVM of 12 GB
+    python -m benchmarks.capture --cases pure:100000:100 merged:10000:100 --rounds 5
+    python -m benchmarks.capture --quick              # a minute; fails when a ratio is lost
 
-PyIceberg's way to hand just the appended files to a job is to read the manifest entries of the range and to fast-append
-their files to a new table (which renumbers field ids, and so is right for a table that never evolved only). Both run in
-this process, alternately; the median counts. The figures are ratios: wall times of one machine mean little on another.
+A case is ``layout:files:snapshots``, optionally ``:format version`` (2). Contenders take turns, so that a slow moment
+of the machine hits all of them, and each runs in a process of its own: this package in a fresh one each time, imports
+not counted; the Java program in one JVM whose first runs do not count.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
-import tempfile
-import time
-from typing import TYPE_CHECKING
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.conversions import to_bytes
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntryStatus
-from pyiceberg.schema import Schema
-from pyiceberg.typedef import Record
-from pyiceberg.types import LongType, NestedField
-
-from airflow_provider_ips.iceberg import capture, drop_icdc
+from benchmarks.contenders import ContenderError, Java, Python
+from benchmarks.generator import generate
+from benchmarks.measurements import Case, Run, Typical
+from benchmarks.report import table
+from benchmarks.shapes import LAYOUTS, Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
-    from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
+CASES: Final = (
+    "pure:1000:10",
+    "pure:10000:100",
+    "pure:100000:10",
+    "pure:100000:100",
+    "pure:100000:1000",
+    "pure:1000000:1000",
+    "half-merged:1000:10",
+    "half-merged:10000:100",
+    "half-merged:100000:100",
+    "half-merged:1000000:1000",
+    "merged:1000:10",
+    "merged:10000:100",
+    "merged:100000:100",
+    "merged:1000000:1000",
+)
+QUICK: Final = {"pure:20000:20": 20.0, "merged:10000:20": 1.0}
+"""What the quick run measures, and how many times faster than the Java program capture must be there."""
+WARM_UP: Final = Shape(files=10_000, snapshots=100)
+PYICEBERG_UP_TO: Final = 10_000
 
-COLUMNS = 20
-SCHEMA = Schema(*(NestedField(i, f"c{i}", LongType()) for i in range(1, COLUMNS + 1)))
+
+def shape_of(case: str) -> Shape:
+    """Read ``layout:files:snapshots[:version]``."""
+    layout, files, snapshots, *version = case.split(":")
+    if layout not in LAYOUTS:
+        raise argparse.ArgumentTypeError(f"{layout!r} is none of {', '.join(LAYOUTS)}")
+    version_number = int(version[0]) if version else 2
+    return Shape(layout=layout, files=int(files), snapshots=int(snapshots), format_version=version_number)
+
+
+def compare(shape: Shape, *, rounds: int, without: Sequence[str], java_heap: str) -> Case:
+    """All contenders on one table, in turns."""
+    made = generate(shape)
+    with ExitStack() as stack:
+        contenders: list[Python | Java] = [Python("load_table"), Python("capture")]
+        if "pyiceberg" not in without and shape.files <= PYICEBERG_UP_TO:
+            contenders.append(Python("pyiceberg"))
+        if "java" not in without:
+            java = stack.enter_context(Java(java_heap))
+            warm_up(java, shape)
+            contenders.append(java)
+        runs: dict[str, list[Run]] = {contender.name: [] for contender in contenders}
+        for _ in range(rounds):
+            for contender in contenders:
+                runs[contender.name].append(contender.run(made))
+    typical = {name: Typical.of(some) for name, some in runs.items()}
+    return Case(shape=shape.as_dict(), name=shape.name, contenders=typical)
+
+
+def warm_up(java: Java, shape: Shape) -> None:
+    """Let the compiler of the JVM see the code often enough; on a smaller table where that would take minutes."""
+    smaller = generate(WARM_UP)
+    for _ in range(3):
+        java.run(smaller)
+    java.run(generate(shape))
+
+
+def lost_ratios(cases: Sequence[Case]) -> list[str]:
+    """Which floors were missed, by wall and by CPU time: a busy machine stretches the first, a JVM's pauses both."""
+    floors = {shape_of(case).name: floor for case, floor in QUICK.items()}
+    lost = []
+    for case in cases:
+        found = max(case.times_faster("java") or 0, case.times_less_cpu("java") or 0)
+        if found < floors[case.name]:
+            lost.append(f"{case.name}: {found:.1f} times faster than the Java program, not {floors[case.name]:.1f}")
+    return lost
 
 
 def main() -> None:
-    """Build the table, run both ways, print what they took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", type=int, default=10_000, help="data files appended in the captured range")
-    parser.add_argument("--snapshots", type=int, default=10, help="snapshots that appended them")
+    parser.add_argument("--cases", nargs="+", type=shape_of, default=[shape_of(case) for case in CASES])
+    parser.add_argument("--quick", action="store_true", help="two small cases, and an error if a ratio is lost")
     parser.add_argument("--rounds", type=int, default=3, help="the median of so many rounds counts")
-    parser.add_argument("--at-least", type=float, default=0, help="fail unless capture is so many times faster")
+    parser.add_argument("--without", nargs="+", default=[], choices=("java", "pyiceberg"))
+    parser.add_argument("--java-heap", default="12g", help="the most memory that the JVM may take")
+    parser.add_argument("--json", type=Path, help="write the results here too")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
-        catalog.create_namespace("db")
-        catalog.create_namespace("icdc")
-        since = generate(catalog, options.files, options.snapshots)
-        result = compare(catalog, since, options.rounds) | {"files": options.files, "snapshots": options.snapshots}
-    print(json.dumps(result, indent=2))
-    if result["times_faster"] < options.at_least:
-        raise SystemExit(f"capture is {result['times_faster']} times faster, not {options.at_least}")
-
-
-def generate(catalog: SqlCatalog, files: int, snapshots: int) -> int:
-    """Append metadata of files that do not exist, with full statistics; give the snapshot before the range."""
-    table = catalog.create_table("db.t", SCHEMA)
-    append(table, 0, 1)
-    before = head(table.refresh())
-    for number in range(1, snapshots + 1):
-        append(table, number, files // snapshots)
-    return before.snapshot_id
-
-
-def append(table: Table, number: int, files: int) -> None:
-    """Commit one snapshot."""
-    with table.transaction() as transaction, transaction.update_snapshot().fast_append() as update:
-        for i in range(files):
-            update.append_data_file(data_file(f"{table.location()}/data/{number}-{i}.parquet"))
-
-
-def data_file(path: str) -> DataFile:
-    """One file's metadata."""
-    counts = dict.fromkeys(range(1, COLUMNS + 1), 1000)
-    bound = to_bytes(LongType(), 12345)
-    return DataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=path,
-        file_format=FileFormat.PARQUET,
-        partition=Record(),
-        record_count=1000,
-        file_size_in_bytes=1_000_000,
-        column_sizes=counts,
-        value_counts=counts,
-        null_value_counts=dict.fromkeys(counts, 0),
-        nan_value_counts={},
-        lower_bounds=dict.fromkeys(counts, bound),
-        upper_bounds=dict.fromkeys(counts, bound),
-        key_metadata=None,
-        split_offsets=[4],
-        equality_ids=None,
-        sort_order_id=None,
-        spec_id=0,
-    )
-
-
-def compare(catalog: SqlCatalog, since: int, rounds: int) -> dict[str, float]:
-    """Alternate, so that a slow moment of the machine hits both."""
-    ours, theirs = [], []
-    for _ in range(rounds):
-        ours.append(seconds(lambda: capture(catalog, "db.t", since=since, into="icdc.ours")))
-        drop_icdc(catalog, "icdc.ours")
-        theirs.append(seconds(lambda: with_pyiceberg(catalog, since)))
-        catalog.drop_table("icdc.theirs")
-    mine, other = statistics.median(ours), statistics.median(theirs)
-    return {
-        "capture_seconds": round(mine, 4),
-        "pyiceberg_seconds": round(other, 4),
-        "times_faster": round(other / mine, 1),
-    }
-
-
-def with_pyiceberg(catalog: SqlCatalog, since: int) -> None:
-    """Read the entries that the range added, and append their files to a new table."""
-    table = catalog.load_table("db.t")
-    snapshot = head(table)
-    target = catalog.create_table("icdc.theirs", table.schema())
-    with target.transaction() as transaction, transaction.update_snapshot().fast_append() as update:
-        for manifest in snapshot.manifests(table.io):
-            for entry in manifest.fetch_manifest_entry(table.io):
-                if entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id != since:
-                    update.append_data_file(entry.data_file)
-
-
-def head(table: Table) -> Snapshot:
-    """The newest snapshot of a table that has one."""
-    snapshot = table.current_snapshot()
-    if snapshot is None:
-        raise RuntimeError(f"{table.name()} has no snapshot")
-    return snapshot
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Wall time."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    if options.quick:
+        options.cases, options.without = [shape_of(case) for case in QUICK], ["pyiceberg"]
+    cases = []
+    for shape in options.cases:
+        print(f"{shape.name} …", file=sys.stderr)
+        try:
+            cases.append(compare(shape, rounds=options.rounds, without=options.without, java_heap=options.java_heap))
+        except ContenderError as error:
+            raise SystemExit(f"bench-capture: {error}") from error
+    print(table(cases))
+    if options.quick and (lost := lost_ratios(cases)):
+        raise SystemExit("bench-capture: " + "; ".join(lost))
+    if options.json:
+        options.json.write_text(json.dumps([case.as_dict() for case in cases], indent=2) + "\n")
 
 
 if __name__ == "__main__":

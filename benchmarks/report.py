@@ -1,0 +1,72 @@
+"""Results for people: a table in Markdown, and a plot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.measurements import Case, Typical
+
+HEADER: Final = (
+    "manifests",
+    "files",
+    "snapshots",
+    "capture",
+    "Java, warm",
+    "times faster",
+    "by CPU time",
+    "PyIceberg",
+    "memory",
+    "Java's",
+    "read",
+    "written",
+)
+
+
+def table(cases: Sequence[Case]) -> str:
+    """One line a case."""
+    lines = [HEADER, tuple("---" for _ in HEADER), *(row(case) for case in cases)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def row(case: Case) -> tuple[str, ...]:
+    """One case's cells."""
+    shape, capture = case.shape, case.contenders["capture"]
+    version = "" if shape["format_version"] == 2 else f", v{shape['format_version']}"  # noqa: PLR2004 - the usual one
+    java = case.contenders.get("java")
+    return (
+        f"{shape['layout']}{version}",
+        f"{shape['files']:,}",
+        f"{shape['snapshots']:,}",
+        seconds(capture),
+        seconds(java),
+        times(case.times_faster("java")),
+        times(case.times_less_cpu("java")),
+        seconds(case.contenders.get("pyiceberg")),
+        megabytes(case.over_baseline_bytes),
+        megabytes(java.peak_bytes if java else None),
+        megabytes(capture.read_bytes),
+        megabytes(capture.written_bytes),
+    )
+
+
+def seconds(typical: Typical | None) -> str:
+    """Wall time with two or three digits that mean something."""
+    if typical is None:
+        return "-"
+    value = typical.wall_seconds
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
+
+
+def times(ratio: float | None) -> str:
+    """A ratio; one below 10 with a digit after the point."""
+    if ratio is None:
+        return "-"
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.1f}"  # noqa: PLR2004 - two digits
+
+
+def megabytes(count: int | None) -> str:
+    """Decimal, as disks are sold."""
+    return "-" if count is None else f"{count / 1e6:.1f} MB" if abs(count) < 1e7 else f"{count / 1e6:.0f} MB"  # noqa: PLR2004
