@@ -3,12 +3,13 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYTHON
 
 PYTEST_ARGS ?=
+HISTORIES_ARGS ?=
 BENCH_ARGS ?=
 COMPARE_ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture compare test check check-format fix constraints build smoke clean
+.PHONY: help env jars spark-jars demo ui bench-capture compare test test-histories check check-format fix constraints build smoke clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +37,9 @@ compare: jars ## this package and other ways on the same tables, who is right (C
 
 test: jars ## all tests (WORKERS=2, PYTEST_ARGS='-k rings')
 	pytest --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+test-histories: jars ## random histories on real tables against a ledger (HISTORIES_ARGS='--seed 7 --count 50')
+	@python -m tests.histories $(HISTORIES_ARGS)
 
 check: check-format ## formatter, linter, types, rings
 	ruff check

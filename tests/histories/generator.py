@@ -1,0 +1,48 @@
+"""A history from a number: always the same steps for the same seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+# Each registers its steps.
+from tests.histories import appends, captures, changes, lineage, maintenance  # noqa: F401
+from tests.histories.profile import Profile
+from tests.histories.registry import APPEND, CAPTURE, CHANGE, EVOLUTION, LINEAGE, MAINTENANCE, REGISTRY, Step
+
+SHORTEST: Final = 14
+LONGEST: Final = 22
+
+# How often each group of steps comes, by what the history is about.
+SHARES: Final = {
+    "appends": {APPEND: 8, MAINTENANCE: 3, EVOLUTION: 4, CAPTURE: 5},
+    "lineage": {APPEND: 6, CHANGE: 1, MAINTENANCE: 2, LINEAGE: 7, CAPTURE: 6},
+    "changes": {APPEND: 4, CHANGE: 7, MAINTENANCE: 3, EVOLUTION: 1, CAPTURE: 6},
+    "everything": {APPEND: 5, CHANGE: 4, MAINTENANCE: 3, EVOLUTION: 3, LINEAGE: 3, CAPTURE: 6},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """A table and what happens to it."""
+
+    seed: int
+    profile: Profile
+    steps: tuple[Step, ...]
+
+    @classmethod
+    def draw(cls, seed: int) -> History:
+        profile = Profile.draw(seed)
+        rng = Random(f"steps {seed}")  # noqa: S311 - a reproducible history, no secret
+        shares = SHARES[profile.flavour]
+        steps = [Step("java_merge_append", seed)]
+        for _ in range(rng.randint(SHORTEST, LONGEST)):
+            group = rng.choices(list(shares), weights=list(shares.values()))[0]
+            kinds = [kind for kind in REGISTRY.values() if kind.group == group]
+            kind = rng.choices(kinds, weights=[k.weight for k in kinds])[0]
+            steps.append(Step(kind.name, rng.randrange(1_000_000)))
+        # Whatever happened last is captured, too.
+        steps.append(Step("capture_next", seed))
+        steps.append(Step("capture_between", seed))
+        return cls(seed=seed, profile=profile, steps=tuple(steps))

@@ -1,0 +1,86 @@
+"""One Spark session and one PyIceberg catalog over the same SQLite database, set up for many small tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyiceberg.catalog.sql import SqlCatalog
+from pyspark.sql import SparkSession
+
+from scripts.spark_jars import jar_paths
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# A name of its own: Spark sets a catalog up once per name, and a session may be shared with other tests' catalogs.
+CATALOG: Final = "histories"
+
+# Three rows a table: what costs is the planning of a statement, not its rows.
+FAST: Final = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.iceberg.locality.enabled": "false",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lake:
+    """The three writers and readers of every table: Spark, Iceberg's Java API inside it, and PyIceberg."""
+
+    spark: SparkSession
+    catalog: SqlCatalog
+    folder: Path
+
+    def sql(self, statement: str) -> list[tuple[Any, ...]]:
+        """Run a Spark statement and give its rows."""
+        return [tuple(row) for row in self.spark.sql(statement).collect()]
+
+    @property
+    def jvm(self) -> Any:
+        """Iceberg's Java API."""
+        return self.spark._jvm
+
+    def java_table(self, name: str) -> Any:
+        """Load a table as Java sees it."""
+        loader = self.jvm.org.apache.iceberg.spark.Spark3Util
+        return loader.loadIcebergTable(self.spark._jsparkSession, f"{CATALOG}.{name}")
+
+
+def open_lake(folder: Path) -> Lake:
+    """Start Spark, or take the session that is there, and make a new catalog in ``folder``."""
+    prefix = f"spark.sql.catalog.{CATALOG}"
+    settings = {
+        "spark.jars": ",".join(str(path) for path in jar_paths()),
+        "spark.driver.memory": "1g",
+        # Statements are too short for the compiler's second thoughts.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.eventLog.enabled": "false",
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        f"{prefix}.type": "jdbc",
+        f"{prefix}.uri": f"jdbc:sqlite:file:{folder}/catalog.db",
+        f"{prefix}.jdbc.schema-version": "V1",
+        f"{prefix}.warehouse": f"file://{folder}/warehouse",
+        f"{prefix}.cache-enabled": "false",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    # Spark's own session object is new, so the settings that make it fast stay away from tests that share the driver.
+    shared = builder.getOrCreate()
+    shared.sparkContext.setLogLevel("OFF")
+    spark = shared.newSession()
+    for key, value in {**settings, **FAST}.items():
+        if key.startswith("spark.sql.") and key != "spark.sql.extensions":
+            spark.conf.set(key, value)
+    catalog = SqlCatalog(CATALOG, uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
+    for namespace in ("db", "icdc"):
+        catalog.create_namespace_if_not_exists(namespace)
+    return Lake(spark=spark, catalog=catalog, folder=folder)
