@@ -42,6 +42,11 @@ def follows_directly(history: TableHistory, child: SnapshotFacts, parent_id: int
     return written is not None and written.parent_id == parent_id
 
 
+def shows_no_expiry(history: TableHistory, oldest: SnapshotFacts) -> bool:
+    """Guess, without reading a file, whether a lineage begins where it was begun. For advice; it proves nothing."""
+    return oldest.parent_id is None and (oldest.sequence_number == 0 or _leaves_no_number_out(history, oldest))
+
+
 def has_seen_older_files(history: TableHistory, position: Position, to: SnapshotFacts) -> bool:
     """Tell whether every file of ``to`` that is not newer by number was in the lineage of ``position``.
 
