@@ -1,11 +1,13 @@
 """Bring the jars that Spark needs for Iceberg into `.cache/jars`, and print where they are.
 
 Spark's own resolver downloads them, so whatever mirror or proxy Spark is set up for is used here as well. A jar counts
-as there when its SHA-256 is the one written below; a run that finds all of them starts no Java.
+as there when its SHA-256 is the one written below; a run that finds all of them starts no Java. With `--servers` the
+jars of the servers that tests start are brought into `.cache/servers` too; they are large, and Spark never sees them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -14,8 +16,13 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 JARS_FOLDER = Path(__file__).resolve().parent.parent / ".cache" / "jars"
+SERVERS_FOLDER = JARS_FOLDER.with_name("servers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +33,8 @@ class Jar:
     artifact: str
     version: str
     sha256: str
+    classifier: str = ""
+    folder: Path = JARS_FOLDER
 
     @property
     def coordinates(self) -> str:
@@ -33,7 +42,8 @@ class Jar:
 
     @property
     def path(self) -> Path:
-        return JARS_FOLDER / f"{self.artifact}-{self.version}.jar"
+        classified = f"-{self.classifier}" if self.classifier else ""
+        return self.folder / f"{self.artifact}-{self.version}{classified}.jar"
 
     @property
     def name_given_by_ivy(self) -> str:
@@ -61,6 +71,31 @@ JARS = (
     ),
 )
 
+S3_FOR_SPARK = Jar(  # Spark's own S3A would need six hundred megabytes of the same SDK
+    group="org.apache.iceberg",
+    artifact="iceberg-aws-bundle",
+    version="1.12.0",
+    sha256="dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
+    folder=SERVERS_FOLDER,
+)
+NESSIE = Jar(  # an Iceberg REST catalog in one jar
+    group="org.projectnessie.nessie",
+    artifact="nessie-quarkus",
+    version="0.99.0",
+    sha256="ce9fa33e2878bf5ea3981876b9e6204cabc0362b3dd82326b10e47271a78c417",
+    classifier="runner",
+    folder=SERVERS_FOLDER,
+)
+S3PROXY = Jar(  # S3 over a folder
+    group="org.gaul",
+    artifact="s3proxy",
+    version="3.1.0",
+    sha256="7e348225287f2efa580b1f9be170a3efe187bc6cfa9cd3730968863d1c7363ac",
+    classifier="jar-with-dependencies",
+    folder=SERVERS_FOLDER,
+)
+SERVER_JARS = (S3_FOR_SPARK, NESSIE, S3PROXY)
+
 # Spark brings the first; the second holds annotations for a Java compiler.
 NOT_NEEDED = ("org.slf4j:slf4j-api", "org.checkerframework:checker-qual")
 
@@ -69,49 +104,114 @@ class JarsUnavailableError(Exception):
     """Some jar could not be brought, or is not what it should be."""
 
 
-def jar_paths() -> list[Path]:
-    """Return the jars for Spark's class path; `make jars` must have run."""
-    missing = [jar.path.name for jar in JARS if not jar.path.exists()]
+def jar_paths(jars: tuple[Jar, ...] = JARS) -> list[Path]:
+    """Return the jars for Spark's class path, or those asked for; `make jars` must have run."""
+    missing = [jar.path for jar in jars if not jar.path.exists()]
     if missing:
         raise JarsUnavailableError(
-            f"{', '.join(missing)} not in {JARS_FOLDER}: Spark cannot read Iceberg; run 'make jars'"
+            f"{', '.join(path.name for path in missing)} not in {missing[0].parent}: what needs them cannot start; "
+            "run 'make jars'"
         )
-    return [jar.path for jar in JARS]
+    return [jar.path for jar in jars]
 
 
-def main() -> int:
-    wanted = [jar for jar in JARS if not _is_intact(jar.path, jar)]
-    if wanted:
-        try:
-            _resolve(wanted)
-        except JarsUnavailableError as error:
-            print(f"jars: {error}", file=sys.stderr)
-            return 1
+def main(arguments: list[str]) -> int:
+    asked_for = (*JARS, *SERVER_JARS) if arguments == ["--servers"] else JARS
+    wanted = [jar for jar in asked_for if not _is_intact(jar.path, jar)]
+    try:
+        if plain := [jar for jar in wanted if not jar.classifier]:
+            _resolve(plain)
+        if classified := [jar for jar in wanted if jar.classifier]:
+            _resolve_classified(classified)
+    except JarsUnavailableError as error:
+        print(f"jars: {error}", file=sys.stderr)
+        return 1
     print(*jar_paths(), sep="\n")
     return 0
 
 
 def _is_intact(path: Path, jar: Jar) -> bool:
-    return path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == jar.sha256
+    if not path.is_file():
+        return False
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest() == jar.sha256
 
 
 def _resolve(wanted: list[Jar]) -> None:
-    JARS_FOLDER.mkdir(parents=True, exist_ok=True)
-    # An Ivy folder of its own: one shared with other programs may hold half a download of theirs.
-    with tempfile.TemporaryDirectory(prefix="ivy-", dir=JARS_FOLDER.parent) as ivy:
-        output = _run_spark_resolver(wanted, Path(ivy))
+    with _ivy_folder() as ivy:
+        output = _run_spark_resolver(wanted, ivy)
         for jar in wanted:
-            found = Path(ivy, "jars", jar.name_given_by_ivy)
-            if not found.is_file():
-                raise JarsUnavailableError(_not_found(jar, output))
-            if not _is_intact(found, jar):
-                actual = hashlib.sha256(found.read_bytes()).hexdigest()
-                raise JarsUnavailableError(
-                    f"{jar.coordinates} has SHA-256 {actual} and not {jar.sha256}: it is not the jar that was "
-                    "tested; try again, and if it stays so, find out what your repository mirror serves"
-                )
-            # Within one file system, so that a run that is stopped never leaves half a jar under the final name.
-            found.replace(jar.path)
+            _keep(ivy / "jars" / jar.name_given_by_ivy, jar, output)
+
+
+def _resolve_classified(wanted: list[Jar]) -> None:
+    """What Spark's option cannot name, the resolver inside Spark can: it is started by itself."""
+    with _ivy_folder() as ivy:
+        output = _run_ivy(wanted, ivy)
+        for jar in wanted:
+            _keep(ivy / "jars" / jar.path.name, jar, output)
+
+
+@contextlib.contextmanager
+def _ivy_folder() -> Iterator[Path]:
+    # An Ivy folder of its own: one shared with other programs may hold half a download of theirs.
+    JARS_FOLDER.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="ivy-", dir=JARS_FOLDER.parent) as folder:
+        yield Path(folder)
+
+
+def _keep(found: Path, jar: Jar, output: str) -> None:
+    if not found.is_file():
+        raise JarsUnavailableError(_not_found(jar, output))
+    if not _is_intact(found, jar):
+        actual = hashlib.sha256(found.read_bytes()).hexdigest()
+        raise JarsUnavailableError(
+            f"{jar.coordinates} has SHA-256 {actual} and not {jar.sha256}: it is not the jar that was "
+            "tested; try again, and if it stays so, find out what your repository mirror serves"
+        )
+    jar.path.parent.mkdir(parents=True, exist_ok=True)
+    # Within one file system, so that a run that is stopped never leaves half a jar under the final name.
+    found.replace(jar.path)
+
+
+IVY_MODULE = """\
+<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+  <info organisation="airflow-provider-ips" module="servers"/>
+  <dependencies>{dependencies}</dependencies>
+</ivy-module>
+"""
+IVY_DEPENDENCY = (
+    '<dependency org="{jar.group}" name="{jar.artifact}" rev="{jar.version}" transitive="false">'
+    '<artifact name="{jar.artifact}" type="jar" ext="jar" m:classifier="{jar.classifier}"/></dependency>'
+)
+# As Spark's resolver does, a repository named by this variable stands in for Maven Central.
+IVY_SETTINGS = """\
+<ivysettings>
+  <settings defaultResolver="repository"/>
+  <resolvers><ibiblio name="repository" m2compatible="true"{root}/></resolvers>
+</ivysettings>
+"""
+
+
+def _run_ivy(wanted: list[Jar], ivy: Path) -> str:
+    import pyspark
+
+    spark_jars = Path(pyspark.__file__).parent / "jars"
+    class_path = [str(path) for name in ("ivy", "commons-cli") for path in spark_jars.glob(f"{name}-*.jar")]
+    repository = os.environ.get("DEFAULT_ARTIFACT_REPOSITORY", "")
+    root = f' root="{repository}"' if repository else ""
+    dependencies = "".join(IVY_DEPENDENCY.format(jar=jar) for jar in wanted)
+    (ivy / "ivy.xml").write_text(IVY_MODULE.format(dependencies=dependencies))
+    (ivy / "ivysettings.xml").write_text(IVY_SETTINGS.format(root=root))
+    java = Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else Path("java")
+    command = [str(java), "-cp", os.pathsep.join(class_path), "org.apache.ivy.Main", "-settings"]
+    command += [str(ivy / "ivysettings.xml"), "-ivy", str(ivy / "ivy.xml"), "-cache", str(ivy / "cache")]
+    command += ["-retrieve", f"{ivy}/jars/[artifact]-[revision](-[classifier]).[ext]"]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    except FileNotFoundError:
+        raise JarsUnavailableError(f"{java} does not exist: correct JAVA_HOME, or install a Java") from None
+    return result.stdout + result.stderr
 
 
 def _run_spark_resolver(wanted: list[Jar], ivy: Path) -> str:
@@ -150,4 +250,4 @@ def _not_found(jar: Jar, output: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

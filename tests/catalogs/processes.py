@@ -1,0 +1,70 @@
+"""Servers as processes of this machine, reachable from nowhere else, gone with the tests that started them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SECONDS_TO_START = 90
+SECONDS_TO_STOP = 15
+
+# Ends the server when the pipe from the test runner closes, also because the runner was killed and ran no `finally`.
+_GUARD = ("sh", "-c", '{ "$@" < /dev/null; kill 0; } & read -r _; kill 0', "guard")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A running server and what it logged."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def said(self, pattern: str) -> str:
+        """What the pattern's group matched in the log, as soon as it stands there."""
+        deadline = time.monotonic() + SECONDS_TO_START
+        while time.monotonic() < deadline:
+            if found := re.search(pattern, self.log.read_text()):
+                return found.group(1)
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise TimeoutError(f"{self.log.name} never said {pattern!r}:\n{self.log.read_text()[-4000:]}")
+
+
+@contextlib.contextmanager
+def server(log: Path, *command: str, **environment: str) -> Iterator[Server]:
+    """Start a server, and stop it with all its children however the block ends."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*_GUARD, *command],
+            env={**os.environ, **environment},
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield Server(process, log)
+    finally:
+        stop(process)
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Close its pipe, give it time, then end what is left of its group."""
+    assert process.stdin is not None
+    process.stdin.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(SECONDS_TO_STOP)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(SECONDS_TO_STOP)
