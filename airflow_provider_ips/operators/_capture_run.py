@@ -6,23 +6,26 @@ capture is in the checkpoint before the first ICDC table is made, so that a retr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_ips.core.checkpoint import PendingCapture, SourceRange
-from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
+from airflow_provider_ips.core.errors import CheckpointConflictError, GapError, InputError
 from airflow_provider_ips.core.identifiers import icdc_table_name
 from airflow_provider_ips.core.plan import plan_capture, replan, starting_position
 from airflow_provider_ips.core.record import CaptureRecord, Kind
+from airflow_provider_ips.core.retention import retention_warnings, usual_gap_ms
 from airflow_provider_ips.core.transitions import Fresh, Replay, Retry, begin, new_capture_id, settle_empty
+from airflow_provider_ips.operators._salvage import salvage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyiceberg.catalog import Catalog
 
     from airflow_provider_ips.core.checkpoint import Checkpoint
     from airflow_provider_ips.core.positions import Position, RunIdentity
+    from airflow_provider_ips.core.record import SourceRecord
     from airflow_provider_ips.core.selection import CapturePlan
     from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
     from airflow_provider_ips.core.store import CheckpointStore
@@ -77,8 +80,9 @@ class CaptureRun:
     def execute(self) -> Outcome:
         """Open and plan all sources, remember the ranges, build the ICDC tables."""
         known = self._known()
-        if known is not None:
-            return self._capture_again(known)
+        return self._capture_fresh() if known is None else self._capture_again(known)
+
+    def _capture_fresh(self) -> Outcome:
         sources = self._open(None)
         empty = all(source.plan.is_empty for source in sources)
         if empty and self.request.skip_if_empty and (self.checkpoint is None or self.checkpoint.pending is None):
@@ -93,7 +97,7 @@ class CaptureRun:
         ranges = {(r.source, r.branch): r for r in before.ranges}
         asked = {(table.table, table.branch) for table, _ in self.request.sources}
         if asked == set(ranges):
-            return _Known(capture_id=before.capture_id, ranges=ranges)
+            return _Known(capture_id=before.capture_id, ranges=ranges, tables=before.icdc_tables)
         if isinstance(self.resolution, Retry):
             return None
         raise CheckpointConflictError(
@@ -148,10 +152,29 @@ class CaptureRun:
         return Outcome(record=self._record(prepared, capture_id), settled=False)
 
     def _capture_again(self, known: _Known) -> Outcome:
-        sources = self._open(known)
+        try:
+            sources = self._open(known)
+        except GapError as gap:
+            return self._capture_without_history(known, gap)
         ranges = tuple(known.ranges[source.table.table, source.table.branch] for source in sources)
         prepared = self._prepare(sources, ranges, known.capture_id)
         return Outcome(record=self._record(prepared, known.capture_id), settled=False)
+
+    def _capture_without_history(self, known: _Known, gap: GapError) -> Outcome:
+        """The range is gone from the source's history: hand over what is left of it, or cover it by a new capture."""
+        ranges = [known.ranges[table.table, table.branch] for table, _ in self.request.sources]
+        left = salvage(self.catalog, self.request.sources, ranges, capture_id=known.capture_id, tables=known.tables)
+        if left.records is not None:
+            return Outcome(record=self._tell(left.records, known.capture_id), settled=False)
+        if isinstance(self.resolution, Replay):
+            raise left.lost(gap) from gap
+        try:
+            outcome = self._capture_fresh()
+        except GapError as no_way_on:
+            raise left.lost(no_way_on) from gap
+        note = f"{gap.problem}; captured anew from the checkpoint. Of what this run had captured before, {left}"
+        warned = tuple(replace(source, warnings=(*source.warnings, note)) for source in outcome.record.sources)
+        return replace(outcome, record=replace(outcome.record, sources=warned))
 
     def _new_id(self) -> str:
         return new_capture_id(self.checkpoint, consumer=self.request.consumer, run=self.request.run)
@@ -209,11 +232,22 @@ class CaptureRun:
         return prepared
 
     def _record(self, prepared: list[PreparedIcdc], capture_id: str, *, settled: bool = False) -> CaptureRecord:
+        return self._tell([self._advised(ready.publish(), ready) for ready in prepared], capture_id, settled=settled)
+
+    def _advised(self, record: SourceRecord, ready: PreparedIcdc) -> SourceRecord:
+        """Say while it still works that the source forgets sooner than this consumer comes back."""
+        from airflow_provider_ips.iceberg.retention import retention_of
+
+        gap_ms = None if self.checkpoint is None else usual_gap_ms(self.checkpoint.history)
+        warnings = retention_warnings(retention_of(ready.source), gap_ms=gap_ms, now_ms=self.now_ms)
+        return replace(record, warnings=(*record.warnings, *warnings))
+
+    def _tell(self, sources: Sequence[SourceRecord], capture_id: str, *, settled: bool = False) -> CaptureRecord:
         return CaptureRecord(
             capture_id=capture_id,
             consumer=self.request.consumer,
             mode=self.request.mode,
-            sources=tuple(ready.publish() for ready in prepared),
+            sources=tuple(sources),
             requested={
                 **self.request.requested,
                 "replayed": isinstance(self.resolution, Replay),
@@ -228,6 +262,7 @@ class _Known:
 
     capture_id: str
     ranges: Mapping[tuple[str, str], SourceRange]
+    tables: tuple[str, ...]
 
 
 def _plan_again(history: IcebergSource, taken: SourceRange, settings: CaptureSettings) -> CapturePlan:

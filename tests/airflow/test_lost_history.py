@@ -1,0 +1,166 @@
+"""A cleared run whose range has left the source's history, and captures that say so before it comes to that."""
+
+from datetime import UTC, datetime
+
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_provider_ips.core.errors import GapError
+from tests.airflow.moves import expire, roll_back
+from tests.airflow.pipelines import Job, checkpoint_of, committed_at, incremental
+from tests.airflow.tables import append, create, icdc_tables, rows
+
+DONE = {"capture": "success", "work": "success", "commit": "success"}
+
+
+@pytest.fixture
+def job(lake):
+    return Job(lake)
+
+
+@pytest.fixture
+def events(lake):
+    """A source of three rows in one snapshot."""
+    table = create(lake, "db.events")
+    append(table, [1, 2, 3])
+    return table
+
+
+def fail_once(dag, job, run_dag):
+    """A run whose capture succeeds and whose job does not; give its time, by which it is cleared."""
+    at = datetime.now(tz=UTC)
+    job.fails = True
+    run_dag(dag, at=at)
+    job.fails = False
+    return at
+
+
+def forget_what_was_captured(events):
+    """One more row, and only the newest snapshot is kept; the range's files stay, for they are live."""
+    append(events, [9])
+    append(events, [10])
+    expire(events)
+
+
+def remove_files_of(events, *ids):
+    """Take away the files of these rows, as compaction and expiry do to a file that is live no more."""
+    for task in events.refresh().scan().plan_files():
+        path = task.file.file_path
+        if set(pq.read_table(path.removeprefix("file://"))["id"].to_pylist()) & set(ids):
+            events.io.delete(path)
+
+
+def test_what_was_captured_is_handed_over_again_if_every_file_is_there(lake, events, job, run_dag):
+    """The history has forgotten the range; the ICDC table of the first attempt holds it, whole."""
+    dag = incremental("kept", "db.events", job, capture={"range_columns": ["id"]})
+    run_dag(dag)
+    append(events, [4, 5])
+    at = fail_once(dag, job, run_dag)
+    forget_what_was_captured(events)
+
+    ran = run_dag(dag, at=at)
+
+    assert ran.states == DONE
+    assert job.seen == [[1, 2, 3], [4, 5]]
+    record = ran.xcom("capture")["sources"][0]
+    assert (record["files"], record["records"], record["ranges"][0]["lower"], record["ranges"][0]["upper"]) == (
+        1,
+        2,
+        4,
+        5,
+    )
+    assert "checked file by file" in record["warnings"][0]
+    assert len(icdc_tables(lake)) == 1
+
+
+def test_what_is_lost_is_named_where_nothing_can_be_captured(events, job, run_dag):
+    """The checkpoint is gone with the range. The error has the files, their rows, and the ways on with their sizes."""
+    dag = incremental("lost", "db.events", job)
+    run_dag(dag)
+    append(events, [4, 5])
+    captured = events.refresh().current_snapshot().snapshot_id
+    at = fail_once(dag, job, run_dag)
+    forget_what_was_captured(events)
+    remove_files_of(events, 4)
+
+    ran = run_dag(dag, at=at)
+
+    error = ran.errors["capture"]
+    assert isinstance(error, GapError)
+    assert f"are gone, with 2 rows (1 of snapshot {captured}): file://" in str(error)
+    assert "on_gap='full' captures the whole table (4 files" in str(error)
+    assert "on_gap='resync' captures the live files newer" in str(error)
+    assert job.seen == [[1, 2, 3]]
+
+
+def test_on_gap_decides_for_a_cleared_run_too(lake, events, job, run_dag):
+    """Set for one run, it captures anew: what the run had captured before is superseded by its own second capture."""
+    dag = incremental("resynced", "db.events", job)
+    run_dag(dag)
+    append(events, [4, 5])
+    at = fail_once(dag, job, run_dag)
+    forget_what_was_captured(events)
+    lake.drop_table(icdc_tables(lake)[-1])
+    for table in icdc_tables(lake):
+        lake.drop_table(table)
+
+    ran = run_dag(incremental("resynced", "db.events", job, capture={"on_gap": "resync"}), at=at)
+
+    assert ran.states == DONE
+    assert job.seen == [[1, 2, 3], [4, 5, 9, 10]]
+    assert "does not exist any more" in str(ran.xcom("capture")["sources"][0]["warnings"])
+    assert committed_at("resynced.capture", "db.events") == events.refresh().current_snapshot().snapshot_id
+    assert checkpoint_of("resynced.capture").pending is None
+
+
+def test_a_rolled_back_range_that_expired_is_captured_anew_from_the_checkpoint(lake, events, job, run_dag):
+    """What was captured is no part of the table any more; what came in its place is."""
+    dag = incremental("rolled_back", "db.events", job)
+    run_dag(dag)
+    append(events, [4])
+    at = fail_once(dag, job, run_dag)
+    lost = events.refresh().current_snapshot().snapshot_id
+    remove_files_of(events, 4)
+    roll_back(events)
+    append(events, [6])
+    events.refresh().maintenance.expire_snapshots().by_id(lost).commit()
+
+    ran = run_dag(dag, at=at)
+
+    assert ran.states == DONE
+    assert job.seen == [[1, 2, 3], [6]]
+    assert "captured anew from the checkpoint" in str(ran.xcom("capture")["sources"][0]["warnings"])
+    assert rows(lake, "db.events") == [1, 2, 3, 6]
+
+
+def test_a_committed_run_is_never_captured_anew(events, job, run_dag):
+    """Its replay would move nothing, so other rows than its own are no replay."""
+    dag = incremental("committed", "db.events", job)
+    run_dag(dag)
+    append(events, [4, 5])
+    at = datetime.now(tz=UTC)
+    run_dag(dag, at=at)
+    forget_what_was_captured(events)
+    remove_files_of(events, 4)
+
+    ran = run_dag(incremental("committed", "db.events", job, capture={"on_gap": "full"}), at=at)
+
+    assert "are gone, with 2 rows" in str(ran.errors["capture"])
+    assert job.seen == [[1, 2, 3], [4, 5]]
+
+
+def test_a_source_that_forgets_sooner_than_the_consumer_comes_is_warned_of(events, job, run_dag):
+    """Two commits a while apart, and a rule that keeps snapshots for a millisecond."""
+    with events.transaction() as change:
+        change.set_properties({"history.expire.max-snapshot-age-ms": "1"})
+    dag = incremental("forgetful", "db.events", job)
+    first = run_dag(dag)
+    append(events, [4])
+    run_dag(dag)
+    append(events, [5])
+
+    ran = run_dag(dag)
+
+    assert first.xcom("capture")["sources"][0]["warnings"] == []
+    (warning,) = ran.xcom("capture")["sources"][0]["warnings"]
+    assert "snapshots may be expired after 1 milliseconds (history.expire.max-snapshot-age-ms)" in warning
