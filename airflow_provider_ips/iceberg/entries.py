@@ -12,8 +12,8 @@ from pyiceberg.avro.reader import StructReader
 from pyiceberg.avro.resolver import construct_reader
 
 from airflow_provider_ips.core.errors import UnsupportedTableError
-from airflow_provider_ips.iceberg.avro import Header, damaged
-from airflow_provider_ips.iceberg.walking import Names, Part, compile_steps, decode_long
+from airflow_provider_ips.iceberg.avro import Header
+from airflow_provider_ips.iceberg.walking import Names, Part, compile_steps, decode_long, walk_records
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -69,19 +69,7 @@ class EntryLayout:
 
     def walk(self, count: int, data: bytes) -> Iterator[tuple[int, int, list[Any]]]:
         """Give where each entry of a block starts and ends, and the raw bytes of its wanted fields by ``place``."""
-        steps, at, size = self._steps, 0, len(data)
-        for _ in range(count):
-            start, found = at, []  # type: tuple[int, list[Any]]
-            try:
-                for step in steps:
-                    at = step(data, at, found)
-            except IndexError as error:
-                raise damaged() from error
-            if at > size:
-                raise damaged()
-            yield start, at, found
-        if at != size:
-            raise damaged()
+        return walk_records(self._steps, count, data)
 
     def numbers(self, found: list[Any]) -> Numbers:
         """Decode what an entry says of itself; most entries of a manifest say the same."""

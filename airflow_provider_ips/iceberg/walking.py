@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_ips.core.errors import UnsupportedTableError
+from airflow_provider_ips.iceberg.avro import damaged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     Skip = Callable[[bytes, int], int]
     Step = Callable[[bytes, int, list[Any]], int]
@@ -102,6 +103,24 @@ def compile_steps(parts: Sequence[Part], names: Names) -> list[Step]:
         steps.append(_single(schema, skip, names, wanted=part.wanted))
     _close(run, steps)
     return steps
+
+
+def walk_records(steps: Sequence[Step], count: int, data: bytes) -> Iterator[tuple[int, int, list[Any]]]:
+    """Give where each record of a block starts and ends, and what is wanted of it."""
+    at, size = 0, len(data)
+    for _ in range(count):
+        start = at
+        found: list[Any] = []
+        try:
+            for step in steps:
+                at = step(data, at, found)
+        except IndexError as error:
+            raise damaged() from error
+        if at > size:
+            raise damaged()
+        yield start, at, found
+    if at != size:
+        raise damaged()
 
 
 def _close(run: list[tuple[Part, bytes, Skip]], steps: list[Step]) -> None:
