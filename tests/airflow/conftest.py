@@ -87,7 +87,7 @@ def note_errors(dag):
         if isinstance(getattr(task, "partial_kwargs", None), dict):
             task.partial_kwargs["on_failure_callback"] = [note]
         else:
-            task.on_failure_callback = [note]
+            task.on_failure_callback = [*(task.on_failure_callback or ()), note]
     return errors
 
 

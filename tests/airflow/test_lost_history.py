@@ -4,10 +4,14 @@ from datetime import UTC, datetime
 
 import pyarrow.parquet as pq
 import pytest
+from airflow.providers.standard.operators.python import PythonOperator
+from airflow.sdk import DAG
 
+from airflow_provider_ips import IpCommitOperator
 from airflow_provider_ips.core.errors import GapError
+from airflow_provider_ips.operators.lost_files import name_lost_files
 from tests.airflow.moves import expire, roll_back
-from tests.airflow.pipelines import Job, checkpoint_of, committed_at, incremental
+from tests.airflow.pipelines import Job, capturing, checkpoint_of, committed_at, incremental
 from tests.airflow.tables import append, create, icdc_tables, rows
 
 DONE = {"capture": "success", "work": "success", "commit": "success"}
@@ -164,3 +168,50 @@ def test_a_source_that_forgets_sooner_than_the_consumer_comes_is_warned_of(event
     assert first.xcom("capture")["sources"][0]["warnings"] == []
     (warning,) = ran.xcom("capture")["sources"][0]["warnings"]
     assert "snapshots may be expired after 1 milliseconds (history.expire.max-snapshot-age-ms)" in warning
+
+
+class TestNameLostFiles:
+    """The callback of a job whose tables may have been taken apart under it."""
+
+    @staticmethod
+    def run(events, run_dag, dag_id, *, remove=(), drop=None):
+        """A capture, and a job that fails after these rows' files were removed."""
+
+        def fail(name):
+            remove_files_of(events, *remove)
+            if drop is not None:
+                drop(name)
+            raise RuntimeError("the job failed, as the test wants it")
+
+        with DAG(dag_id, schedule=None) as dag:
+            captured = capturing("db.events")
+            work = PythonOperator(
+                task_id="work",
+                python_callable=fail,
+                op_args=[captured.output["db.events"]],
+                on_failure_callback=[name_lost_files],
+            )
+            captured >> work >> IpCommitOperator(task_id="commit", capture=captured)
+        run_dag(dag)
+
+    def test_names_what_is_gone(self, events, run_dag, caplog):
+        """With the rows, and what to do."""
+        self.run(events, run_dag, "callback_lost", remove=(2,))
+        assert "removed what this task was to read: 1 of the 1 files of icdc." in caplog.text
+        assert "are gone, with 3 rows" in caplog.text
+        assert "Clear the capture and what follows it" in caplog.text
+
+    def test_says_so_if_nothing_is(self, events, run_dag, caplog):
+        """Then the failure has another cause."""
+        caplog.set_level("INFO")
+        self.run(events, run_dag, "callback_intact")
+        assert "not for want of a file: all 1 files of icdc." in caplog.text
+
+    def test_never_fails_itself(self, lake, events, run_dag, caplog, monkeypatch):
+        """The task's own failure is what matters."""
+
+        def drop(name):
+            monkeypatch.setenv("AIRFLOW_CONN_LAKE", '{"conn_type": "http"}')
+
+        self.run(events, run_dag, "callback_fails", drop=drop)
+        assert "could not be found out: connection 'lake' is of type 'http'" in caplog.text
