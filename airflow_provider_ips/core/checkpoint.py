@@ -26,7 +26,8 @@ class SourceRange:
     """What one capture takes from one source.
 
     ``from_exclusive`` is always what the checkpoint held when the capture began, and None only if it held nothing,
-    however ``kind`` chose the files: a commit compares it with what the checkpoint holds then.
+    however ``kind`` chose the files: a commit compares it with what the checkpoint holds then. ``attempted`` is where
+    the first of the uncommitted captures ended that this one supersedes: its run may have written to the target.
     """
 
     source: str
@@ -35,6 +36,8 @@ class SourceRange:
     from_exclusive: Position | None
     to_inclusive: Position
     icdc_table: str | None
+    before_table: str | None = None
+    attempted: Position | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As the document holds it."""
@@ -45,6 +48,8 @@ class SourceRange:
             "from_exclusive": None if self.from_exclusive is None else self.from_exclusive.to_json(),
             "to_inclusive": self.to_inclusive.to_json(),
             "icdc_table": self.icdc_table,
+            "before_table": self.before_table,
+            "attempted": None if self.attempted is None else self.attempted.to_json(),
         }
 
     @classmethod
@@ -57,6 +62,8 @@ class SourceRange:
             from_exclusive=None if raw["from_exclusive"] is None else one_of(raw, "from_exclusive", Position.from_json),
             to_inclusive=one_of(raw, "to_inclusive", Position.from_json),
             icdc_table=None if raw["icdc_table"] is None else text_of(raw, "icdc_table"),
+            before_table=None if raw.get("before_table") is None else text_of(raw, "before_table"),
+            attempted=None if raw.get("attempted") is None else one_of(raw, "attempted", Position.from_json),
         )
 
 
@@ -279,4 +286,4 @@ def _refuse_twice(entries: Sequence[SourcePosition | SourceRange], where: str) -
 
 
 def _tables(ranges: Iterable[SourceRange]) -> tuple[str, ...]:
-    return tuple(r.icdc_table for r in ranges if r.icdc_table is not None)
+    return tuple(table for r in ranges for table in (r.icdc_table, r.before_table) if table is not None)

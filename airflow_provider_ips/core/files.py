@@ -58,6 +58,11 @@ class FileFacts:
         return (self.path, self.offset)
 
     @property
+    def is_equality(self) -> bool:
+        """A delete by values, as streaming writers leave them."""
+        return self.content is Content.EQUALITY_DELETES
+
+    @property
     def is_live(self) -> bool:
         """The entry's snapshot still holds the file."""
         return self.status is not Status.DELETED
@@ -106,7 +111,7 @@ class Reach:
         return self.spec_id is None or (self.spec_id, self.partition) == (file.spec_id, file.partition)
 
 
-class Reached:
+class Targets:
     """Data files, indexed so that each of many deletes is asked once whether it reaches any of them."""
 
     def __init__(self, files: Iterable[FileFacts]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_provider_ips.core.errors import CatalogError, GapError
 from airflow_provider_ips.core.history import DATA
 from airflow_provider_ips.core.roots import has_seen_older_files, walk_past
+from airflow_provider_ips.core.traces import is_written_behind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 
 NO_NUMBERS: Final = "Files written by format v1 all carry number 0, so newer files cannot be told from older ones"
 NOT_ABOVE: Final = "The head's number is not above the checkpoint's, so nothing is newer by number, whatever was added"
-OTHER_BRANCH: Final = (
-    "The head descends from a snapshot that is older than the checkpoint and not known to be its ancestor, so older "
-    "files may never have been processed"
+UNSEEN: Final = (
+    "The head holds files that are older than the checkpoint by number, and the checkpoint is not known to be its "
+    "ancestor: after a rollback, or on another branch, such files may never have been processed"
 )
+REWRITTEN: Final = "all live files, for each was written since, and compaction may have given old rows new files"
 NO_HEAD: Final = "The branch has no snapshot, so there is nothing to take"
 
 
@@ -38,6 +40,9 @@ class Resync:
     superset: str = ""
     """Why rows that were processed before may be among it; empty if none can be."""
 
+    takes_all: bool = False
+    """Every live file was written since, whatever number it has: taking all of them loses nothing."""
+
     def __str__(self) -> str:
         """As errors and warnings tell it."""
         bound = "" if self.files_exact else "at most "
@@ -49,15 +54,13 @@ def foresee_resync(history: TableHistory, after: Position, to: SnapshotFacts | N
     """Say what a resync up to ``to`` would take, or why it is refused. Reads the manifest list of ``to``."""
     if to is None:
         return Resync(refusal=NO_HEAD)
-    if history.format_version == 1 or after.sequence_number <= 0:
-        return Resync(refusal=NO_NUMBERS)
-    if to.sequence_number <= after.sequence_number:
-        return Resync(refusal=NOT_ABOVE)
     manifests = [m for m in history.reads_manifests(to.snapshot_id) if may_hold_live(m)]
-    if any(m.min_sequence_number <= 0 for m in manifests):
-        return Resync(refusal=NO_NUMBERS)
+    if refusal := _numbers_prove_nothing(history, after, to, manifests):
+        return Resync(refusal=refusal)
+    if after.snapshot_id is None:
+        return _all_of_it(to)
     if not has_seen_older_files(history, after, to):
-        return Resync(refusal=OTHER_BRANCH)
+        return _all_of_it(to, superset=REWRITTEN) if is_written_behind(manifests, after) else Resync(refusal=UNSEEN)
     newer = [m for m in manifests if m.content == DATA and m.sequence_number > after.sequence_number]
     added, complete = _newer_snapshots(history, after, to)
     return Resync(
@@ -65,6 +68,25 @@ def foresee_resync(history: TableHistory, after: Position, to: SnapshotFacts | N
         files_exact=all(m.min_sequence_number > after.sequence_number and m.counts_known for m in newer),
         size_bytes=_bytes(to, added if complete else None),
         superset=_superset(added, complete=complete),
+    )
+
+
+def _numbers_prove_nothing(
+    history: TableHistory, after: Position, to: SnapshotFacts, manifests: Sequence[ManifestFacts]
+) -> str:
+    unnumbered = after.sequence_number <= 0 and after.snapshot_id is not None
+    if history.format_version == 1 or unnumbered or any(m.min_sequence_number <= 0 for m in manifests):
+        return NO_NUMBERS
+    return NOT_ABOVE if to.sequence_number <= after.sequence_number else ""
+
+
+def _all_of_it(to: SnapshotFacts, *, superset: str = "") -> Resync:
+    return Resync(
+        files=to.count("total-data-files"),
+        files_exact=True,
+        size_bytes=to.count("total-files-size"),
+        superset=superset,
+        takes_all=True,
     )
 
 

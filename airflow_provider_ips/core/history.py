@@ -13,7 +13,9 @@ from airflow_provider_ips.core.errors import GapError
 from airflow_provider_ips.core.positions import Position, format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from airflow_provider_ips.core.files import FileFacts
 
 DATA = "data"
 DELETES = "deletes"
@@ -104,6 +106,12 @@ class TableHistory(Protocol):
     def reads_manifests(self, snapshot_id: int) -> Sequence[ManifestFacts]:
         """The manifest list of a retained snapshot. Costs a file read."""
 
+    def reads_manifests_written_by(self, snapshot_id: int, writers: Collection[int]) -> Sequence[ManifestFacts]:
+        """Those of the list that one of the given snapshots wrote, or that do not say who did. Costs the same read."""
+
+    def reads_entries(self, manifest: ManifestFacts) -> Iterable[FileFacts]:
+        """The entries of a manifest, with what they inherit from it. Costs a file read."""
+
     def reads_past(self, snapshot_id: int, committed_at_ms: int) -> Mapping[int, SnapshotFacts]:
         """The snapshots, by id, of the metadata file that a snapshot's commit wrote. Costs a file read.
 
@@ -128,7 +136,11 @@ def position_of(history: TableHistory, snapshot: SnapshotFacts | None) -> Positi
 
 def walk_back(history: TableHistory, start: SnapshotFacts | None) -> list[SnapshotFacts]:
     """Follow parents from ``start`` as far as they are retained, newest first."""
-    chain: list[SnapshotFacts] = []
+    return list(ancestors(history, start))
+
+
+def ancestors(history: TableHistory, start: SnapshotFacts | None) -> Iterator[SnapshotFacts]:
+    """The same one by one: who finds what they look for need not walk a history of ten thousand snapshots."""
     seen: set[int] = set()
     current = start
     while current is not None:
@@ -139,6 +151,5 @@ def walk_back(history: TableHistory, start: SnapshotFacts | None) -> list[Snapsh
                 remedy="inspect the table's metadata; it is damaged",
             )
         seen.add(current.snapshot_id)
-        chain.append(current)
+        yield current
         current = None if current.parent_id is None else history.snapshot(current.parent_id)
-    return chain

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.errors import GapError
 from airflow_provider_ips.core.gaps import gap_error
-from airflow_provider_ips.core.history import walk_back
+from airflow_provider_ips.core.history import ancestors
 from airflow_provider_ips.core.roots import follows_directly, is_proven_root
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def prove_lineage(history: TableHistory, *, after: Position, to: SnapshotFacts |
     """
     _same_table(history, after)
     chain: list[SnapshotFacts] = []
-    for snapshot in walk_back(history, to):
+    for snapshot in ancestors(history, to):
         if snapshot.snapshot_id == after.snapshot_id:
             return _oldest_first(chain)
         chain.append(snapshot)

@@ -11,13 +11,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from airflow_provider_ips.core.files import Content, FileFacts, Status
+from airflow_provider_ips.core.gaps import may_hold_live
 from airflow_provider_ips.core.history import DATA, DELETES, ManifestFacts, SnapshotFacts, position_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from airflow_provider_ips.core.files import Partition
     from airflow_provider_ips.core.positions import Position
 
 FILE_BYTES = 1000
 FILE_ROWS = 10
+ROW_LINEAGE_VERSION = 3
 
 
 @dataclass(slots=True)
@@ -36,6 +42,8 @@ class InMemoryHistory:
     """Every snapshot as its commit wrote it. Older metadata files tell it, as far back as they are named."""
     expired_after: dict[int, int] = field(default_factory=dict)
     metadata_since: int = 0
+    entries: dict[str, tuple[FileFacts, ...]] = field(default_factory=dict)
+    files_made: int = 0
 
     @property
     def head(self) -> SnapshotFacts | None:
@@ -54,6 +62,14 @@ class InMemoryHistory:
         """The manifest list of a retained snapshot."""
         return self.manifests[snapshot_id]
 
+    def reads_manifests_written_by(self, snapshot_id: int, writers: Collection[int]) -> list[ManifestFacts]:
+        """Those of the list that one of the given snapshots wrote."""
+        return [m for m in self.reads_manifests(snapshot_id) if m.added_snapshot_id in writers]
+
+    def reads_entries(self, manifest: ManifestFacts) -> tuple[FileFacts, ...]:
+        """The entries of a manifest."""
+        return self.entries[manifest.path]
+
     def retained(self) -> tuple[SnapshotFacts, ...]:
         """All retained snapshots."""
         return tuple(self.snapshots.values())
@@ -71,28 +87,79 @@ class InMemoryHistory:
 
     def append(self, *, files: int = 1, operation: str = "append") -> Position:
         """Add data files."""
-        return self._commit(operation, added=files)
+        return self.commit(operation, add=self._new(files))
 
     def merge_append(self, *, files: int = 1) -> Position:
         """Add data files and merge all manifests into one, as Spark's default append does now and then."""
-        return self._commit("append", added=files, merge=True)
+        return self.commit("append", add=self._new(files), merge=True)
 
     def remove(self, *, files: int = 1, operation: str = "delete") -> Position:
-        """Remove whole data files."""
-        return self._commit(operation, removed=files)
+        """Remove whole data files, oldest first."""
+        return self.commit(operation, remove=[f.path for f in self.live_files[:files]])
 
     def rewrite_rows(self, *, added: int = 1, removed: int = 1, operation: str = "overwrite") -> Position:
         """Replace files by others with changed rows, as copy-on-write does."""
-        return self._commit(operation, added=added, removed=removed)
+        return self.commit(operation, add=self._new(added), remove=[f.path for f in self.live_files[:removed]])
 
     def delete_rows(self, *, delete_files: int = 1) -> Position:
-        """Add delete files, as merge-on-read does."""
-        return self._commit("overwrite", added_deletes=delete_files)
+        """Add delete files for the oldest data file, as merge-on-read does."""
+        oldest = self.live_files[0].path if self.live_files else None
+        return self.commit("overwrite", add=[self.delete_file(oldest) for _ in range(delete_files)])
 
     def compact(self) -> Position:
         """Rewrite all live files into one."""
-        live = self._live()
-        return self._commit("replace", added=1 if live else 0, removed=live, merge=True)
+        live = [f.path for f in self.live_files]
+        return self.commit("replace", add=self._new(1 if live else 0), remove=live, merge=True)
+
+    def data_file(self, path: str | None = None, *, partition: Partition = (), records: int = FILE_ROWS) -> FileFacts:
+        """Invent a data file to commit."""
+        return self._file(path, Content.DATA, partition=partition, records=records)
+
+    def delete_file(
+        self, names: str | None = None, *, partition: Partition = (), content: Content = Content.POSITION_DELETES
+    ) -> FileFacts:
+        """Invent a delete file to commit: for one data file by name, or for a partition."""
+        return replace(self._file(None, content, partition=partition, records=1), names=names)
+
+    @property
+    def live_files(self) -> list[FileFacts]:
+        """The data files of the head, oldest first."""
+        return [f for f in self.live_entries(self.head_id) if f.content is Content.DATA]
+
+    def live_entries(self, snapshot_id: int | None) -> list[FileFacts]:
+        """All files that are live in a snapshot, in the order in which they were added."""
+        listed = () if snapshot_id is None else self.manifests[snapshot_id]
+        live = [f for m in listed for f in self.entries[m.path] if f.is_live]
+        return sorted(live, key=lambda f: (f.snapshot_id or 0, f.path))
+
+    def commit(
+        self, operation: str, *, add: Sequence[FileFacts] = (), remove: Sequence[str] = (), merge: bool = False
+    ) -> Position:
+        """Commit any files: those to add, and the paths of those to remove. ``merge`` writes one manifest of each kind.
+
+        A file keeps the sequence number that it is given, as compaction does; others get the commit's own.
+        """
+        self.last_id += 1
+        snapshot_id, parent = self.last_id, self.head
+        number = snapshot_id if self.format_version > 1 else 0
+        added = [
+            replace(
+                f,
+                status=Status.ADDED,
+                snapshot_id=snapshot_id,
+                sequence_number=f.sequence_number or number,
+                has_row_id=self.format_version >= ROW_LINEAGE_VERSION,
+            )
+            for f in add
+        ]
+        carried = () if parent is None else tuple(m for m in self.manifests[parent.snapshot_id] if may_hold_live(m))
+        gone = {f.path: f for f in self.live_entries(self.head_id) if f.path in set(remove)}
+        listed = [m for kind in (DATA, DELETES) for m in self._written(snapshot_id, kind, added, carried, gone, merge)]
+        self.manifests[snapshot_id] = tuple(listed)
+        self.snapshots[snapshot_id] = self._facts(snapshot_id, parent, operation, added, [*gone.values()])
+        self.written[snapshot_id] = self.snapshots[snapshot_id]
+        self.head_id = snapshot_id
+        return position_of(self, self.head)
 
     def rollback(self, to: Position) -> None:
         """Set the head back to an earlier snapshot."""
@@ -115,35 +182,74 @@ class InMemoryHistory:
         """Lose the older metadata files, as a table does that names only so many of them."""
         self.metadata_since = self.last_id
 
-    def _live(self) -> int:
-        return (self.head.count("total-data-files") or 0) if self.head else 0
+    def _new(self, files: int) -> list[FileFacts]:
+        return [self.data_file() for _ in range(files)]
 
-    def _commit(
-        self, operation: str, *, added: int = 0, removed: int = 0, added_deletes: int = 0, merge: bool = False
-    ) -> Position:
-        self.last_id += 1
-        snapshot_id, parent = self.last_id, self.head
-        carried = self.manifests[parent.snapshot_id] if parent else ()
-        carried = tuple(m for m in carried if m.added_files or m.existing_files)
-        existing = sum((m.added_files or 0) + (m.existing_files or 0) for m in carried if m.content == DATA)
-        own = self._own(snapshot_id, added, removed, max(existing - removed, 0) if merge else 0)
-        kept = tuple(m for m in carried if m.content == DELETES) if merge else carried
-        deletes = self._deletes(snapshot_id, added_deletes)
-        self.manifests[snapshot_id] = (*own, *deletes, *kept)
-        self.snapshots[snapshot_id] = self._facts(snapshot_id, parent, operation, added, removed, added_deletes)
-        self.written[snapshot_id] = self.snapshots[snapshot_id]
-        self.head_id = snapshot_id
-        return position_of(self, self.head)
+    def _file(self, path: str | None, content: Content, *, partition: Partition, records: int) -> FileFacts:
+        self.files_made += 1
+        return FileFacts(
+            path=path or f"memory://{self.name}/{content.name.lower()}-{self.files_made:08}.parquet",
+            content=content,
+            status=Status.ADDED,
+            spec_id=0,
+            partition=partition,
+            snapshot_id=None,
+            sequence_number=0,
+            records=records,
+            size_bytes=FILE_BYTES,
+        )
+
+    def _written(
+        self,
+        snapshot_id: int,
+        kind: str,
+        added: Sequence[FileFacts],
+        carried: Sequence[ManifestFacts],
+        gone: Mapping[str, FileFacts],
+        merge: bool,  # noqa: FBT001
+    ) -> list[ManifestFacts]:
+        """List what stays as it was, what had to be written anew for a removal, and what is new."""
+        new = [f for f in added if _kind(f) == kind]
+        before = [m for m in carried if m.content == kind]
+        if merge:
+            entries = [e for m in before for e in self._entries_after(m, snapshot_id, gone)]
+            return [self._manifest(snapshot_id, kind, 0, [*new, *entries])] if new or entries else []
+        listed = [self._manifest(snapshot_id, kind, 0, new)] if new else []
+        for manifest in before:
+            if any(f.is_live and f.path in gone for f in self.entries[manifest.path]):
+                entries = self._entries_after(manifest, snapshot_id, gone)
+                listed.append(self._manifest(snapshot_id, kind, len(listed) + 1, entries))
+            else:
+                listed.append(manifest)
+        return listed
+
+    def _entries_after(
+        self, manifest: ManifestFacts, snapshot_id: int, gone: Mapping[str, FileFacts]
+    ) -> list[FileFacts]:
+        return [
+            replace(f, status=Status.DELETED, snapshot_id=snapshot_id)
+            if f.path in gone
+            else replace(f, status=Status.EXISTING)
+            for f in self.entries[manifest.path]
+            if f.is_live
+        ]
 
     def _facts(
-        self, snapshot_id: int, parent: SnapshotFacts | None, operation: str, added: int, removed: int, deletes: int
+        self,
+        snapshot_id: int,
+        parent: SnapshotFacts | None,
+        operation: str,
+        added: Sequence[FileFacts],
+        gone: Sequence[FileFacts],
     ) -> SnapshotFacts:
-        total = self._live() + added - removed
-        delete_total = ((parent.count("total-delete-files") or 0) if parent else 0) + deletes
-        summary = {"total-data-files": str(total), "total-delete-files": str(delete_total)}
-        summary |= {"total-files-size": str(total * FILE_BYTES), "total-records": str(total * FILE_ROWS)}
-        if added:
-            summary |= {"added-data-files": str(added), "added-files-size": str(added * FILE_BYTES)}
+        live = self.live_entries(snapshot_id)
+        data = [f for f in live if f.content is Content.DATA]
+        new = [f for f in added if f.content is Content.DATA]
+        removed = sum(f.content is Content.DATA for f in gone)
+        summary = {"total-data-files": str(len(data)), "total-delete-files": str(len(live) - len(data))}
+        summary |= {"total-files-size": str(len(data) * FILE_BYTES), "total-records": str(sum(f.records for f in data))}
+        if new:
+            summary |= {"added-data-files": str(len(new)), "added-files-size": str(len(new) * FILE_BYTES)}
         if removed:
             summary["deleted-data-files"] = str(removed)
         return SnapshotFacts(
@@ -155,30 +261,26 @@ class InMemoryHistory:
             summary=summary,
         )
 
-    def _own(self, snapshot_id: int, added: int, removed: int, existing: int) -> tuple[ManifestFacts, ...]:
-        """Additions and removals come in manifests of their own, unless manifests are merged."""
-        if existing:
-            return (self._manifest(snapshot_id, DATA, added, existing, removed),)
-        counts = ((added, 0), (0, removed))
-        return tuple(self._manifest(snapshot_id, DATA, a, 0, r) for a, r in counts if a or r)
-
-    def _deletes(self, snapshot_id: int, added: int) -> tuple[ManifestFacts, ...]:
-        return (self._manifest(snapshot_id, DELETES, added, 0, 0),) if added else ()
-
-    def _manifest(self, snapshot_id: int, content: str, added: int, existing: int, deleted: int) -> ManifestFacts:
-        number = snapshot_id if self.format_version > 1 else 0
+    def _manifest(self, snapshot_id: int, kind: str, index: int, entries: Sequence[FileFacts]) -> ManifestFacts:
+        path = f"memory://{self.name}/{snapshot_id}-{kind}-{index}.avro"
+        self.entries[path] = tuple(entries)
+        held = {status: [f for f in entries if f.status is status] for status in Status}
         return ManifestFacts(
-            path=f"memory://{self.name}/{snapshot_id}-{content}.avro",
+            path=path,
             length=100,
-            content=content,
+            content=kind,
             spec_id=0,
             added_snapshot_id=snapshot_id,
-            sequence_number=number,
-            min_sequence_number=1 if existing and number else number,
-            added_files=added,
-            existing_files=existing,
-            deleted_files=deleted,
-            added_rows=added * FILE_ROWS,
-            existing_rows=existing * FILE_ROWS,
-            deleted_rows=deleted * FILE_ROWS,
+            sequence_number=snapshot_id if self.format_version > 1 else 0,
+            min_sequence_number=min((f.sequence_number for f in entries if f.is_live), default=0),
+            added_files=len(held[Status.ADDED]),
+            existing_files=len(held[Status.EXISTING]),
+            deleted_files=len(held[Status.DELETED]),
+            added_rows=sum(f.records for f in held[Status.ADDED]),
+            existing_rows=sum(f.records for f in held[Status.EXISTING]),
+            deleted_rows=sum(f.records for f in held[Status.DELETED]),
         )
+
+
+def _kind(file: FileFacts) -> str:
+    return DATA if file.content is Content.DATA else DELETES

@@ -6,37 +6,44 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from airflow_provider_ips.core.change import has_changes, plan_changes, read_steps
 from airflow_provider_ips.core.errors import GapError, InputError, RefusedOperationError
 from airflow_provider_ips.core.gaps import foresee_resync, may_hold_live, resync_refused
-from airflow_provider_ips.core.history import DATA, DELETES, head_position, position_of, walk_back
+from airflow_provider_ips.core.history import DATA, DELETES, ancestors, head_position, position_of
 from airflow_provider_ips.core.lineage import prove_lineage
 from airflow_provider_ips.core.positions import Position, format_time
 from airflow_provider_ips.core.record import Decision, Kind, Verdict
 from airflow_provider_ips.core.roots import is_proven_root
 from airflow_provider_ips.core.selection import CapturePlan, Selection, Take
 from airflow_provider_ips.core.totals import check_listed
+from airflow_provider_ips.core.traces import is_known_ancestor
 from airflow_provider_ips.core.verdicts import Judged, judge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from airflow_provider_ips.core.history import ManifestFacts, SnapshotFacts, TableHistory
     from airflow_provider_ips.core.lineage import Lineage
     from airflow_provider_ips.core.settings import CaptureSettings
 
 
-def plan_capture(history: TableHistory, *, committed: Position | None, settings: CaptureSettings) -> CapturePlan:
-    """Plan the next capture: what was appended after ``committed``, or a first run by ``settings.initial``."""
+def plan_capture(
+    history: TableHistory, *, committed: Position | None, settings: CaptureSettings, attempted: Position | None = None
+) -> CapturePlan:
+    """Plan the next capture: what was gained after ``committed``, or a first run by ``settings.initial``.
+
+    ``attempted`` is where a capture with the same start ended that was never committed.
+    """
     head = history.head
     if committed is None:
-        return _plan_first(history, settings)
+        return _plan_first(history, settings, attempted)
     if _stands_at_head(history, committed):
         return _nothing(history, committed)
     try:
         lineage = prove_lineage(history, after=committed, to=head)
     except GapError as gap:
         return _plan_over_gap(history, committed, settings, gap)
-    return _plan_range(history, committed, lineage, settings)
+    return _plan_range(history, committed, lineage, settings, attempted)
 
 
 def replan(
@@ -46,11 +53,12 @@ def replan(
     from_exclusive: Position | None,
     to_inclusive: Position,
     settings: CaptureSettings,
+    attempted: Position | None = None,
 ) -> CapturePlan:
     """Plan the very range of an earlier attempt again, whatever was committed since. Limits are not applied."""
     to = _pinned(history, to_inclusive)
     if kind is Kind.FULL:
-        return _full(history, to, from_exclusive)
+        return _first_full(history, to, from_exclusive, settings, attempted)
     if kind is Kind.RESYNC and from_exclusive is not None:
         return _resync(history, from_exclusive, to)
     if kind is Kind.EMPTY:
@@ -58,7 +66,8 @@ def replan(
     start = from_exclusive or _before_everything(history)
     lineage = prove_lineage(history, after=start, to=to)
     unlimited = replace(settings, max_snapshots=None, max_files=None, max_bytes=None)
-    return _range(history, start, _judged(history, lineage, to, unlimited), to)
+    judged = _judged(history, lineage, to, unlimited)
+    return _range(history, start, judged, to, settings, supersedes=attempted is not None)
 
 
 def _stands_at_head(history: TableHistory, committed: Position) -> bool:
@@ -91,24 +100,25 @@ def _pinned(history: TableHistory, to: Position) -> SnapshotFacts | None:
     return snapshot
 
 
-def _plan_first(history: TableHistory, settings: CaptureSettings) -> CapturePlan:
+def _plan_first(history: TableHistory, settings: CaptureSettings, attempted: Position | None) -> CapturePlan:
     start = settings.start
     if start.kind == "full":
-        return _full(history, history.head, None)
+        return _first_full(history, history.head, None, settings, attempted)
     if start.kind == "latest":
         return _nothing(history, None)
     after = starting_position(history, snapshot_id=start.snapshot_id, time_ms=start.time_ms)
     lineage = prove_lineage(history, after=after, to=history.head)
-    return _plan_range(history, after, lineage, settings)
+    return _plan_range(history, after, lineage, settings, attempted)
 
 
 def starting_position(history: TableHistory, *, snapshot_id: int | None, time_ms: int | None) -> Position:
     """Resolve a snapshot id or a time to a position in the branch's lineage; never one that was rolled back."""
-    chain = walk_back(history, history.head)
+    chain: list[SnapshotFacts] = []
+    for snapshot in ancestors(history, history.head):
+        if snapshot.snapshot_id == snapshot_id:
+            return position_of(history, snapshot)
+        chain.append(snapshot)
     if snapshot_id is not None:
-        for snapshot in chain:
-            if snapshot.snapshot_id == snapshot_id:
-                return position_of(history, snapshot)
         raise GapError(
             f"snapshot {snapshot_id} is not in the lineage of {history.name}, branch {history.branch!r}",
             consequence="It was expired, rolled back, or belongs elsewhere, so nothing can start there",
@@ -136,15 +146,48 @@ def _published_at(history: TableHistory, time_ms: int) -> set[int] | None:
     """What readers of the branch saw at a time: a snapshot may be published long after it was written, by a branch."""
     head_id = history.head_at(time_ms)
     head = None if head_id is None else history.snapshot(head_id)
-    return None if head is None else {snapshot.snapshot_id for snapshot in walk_back(history, head)}
+    return None if head is None else {snapshot.snapshot_id for snapshot in ancestors(history, head)}
 
 
 def _plan_over_gap(history: TableHistory, committed: Position, settings: CaptureSettings, gap: GapError) -> CapturePlan:
     if settings.on_gap == "full":
         return _full(history, history.head, committed, warnings=(f"on_gap='full': {gap.problem}",))
     if settings.on_gap == "resync" and committed.table_uuid == history.table_uuid:
+        if settings.captures_changes:
+            raise resync_refused(history, committed, history.head, why=_NO_TRACE_OF_REMOVALS)
         return _resync(history, committed, history.head, warnings=(f"on_gap='resync': {gap.problem}",))
     raise gap
+
+
+_NO_TRACE_OF_REMOVALS = (
+    "All three operations are captured, and sequence numbers tell which files are new, never which rows were removed"
+)
+
+
+def _first_full(
+    history: TableHistory,
+    to: SnapshotFacts | None,
+    committed: Position | None,
+    settings: CaptureSettings,
+    attempted: Position | None,
+) -> CapturePlan:
+    """Everything; and where an earlier full run failed, what it may have written that is gone by now."""
+    full = _full(history, to, committed)
+    if attempted is None or to is None or not settings.captures_changes:
+        return full
+    try:
+        lineage = prove_lineage(history, after=attempted, to=to)
+        lenient = replace(settings, on_superset="allow", max_snapshots=None, max_files=None, max_bytes=None)
+        since = _range(history, attempted, _judged(history, lineage, to, lenient), to, lenient, supersedes=True)
+    except (GapError, RefusedOperationError) as error:
+        warning = (
+            f"a full run up to {attempted} was never committed, and what was removed since cannot be told "
+            f"({error.problem}): empty the target before this run if that one wrote to it"
+        )
+        return replace(full, warnings=(*full.warnings, warning))
+    return replace(
+        full, before=since.before, before_bytes=since.before_bytes, kind=Kind.FULL if since.before else full.kind
+    )
 
 
 def _full(
@@ -179,30 +222,57 @@ def _resync(
     foreseen = foresee_resync(history, committed, to)
     if to is None or foreseen.refusal:
         raise resync_refused(history, committed, to, why=foreseen.refusal)
-    floor = committed.sequence_number
-    newer = [m for m in _checked(history, to) if may_hold_live(m) and m.sequence_number > floor]
+    live = [m for m in _checked(history, to) if may_hold_live(m)]
+    # With every live file comes every delete file: one that is older than the checkpoint may apply to a compacted file.
+    floor = 0 if foreseen.takes_all else committed.sequence_number
     selections = [
         Selection(manifest=m, take=Take.WHOLE)
         if m.content == DELETES or m.min_sequence_number > floor
         else Selection(manifest=m, take=Take.NEWER, newer_than=floor)
-        for m in newer
+        for m in live
+        if m.sequence_number > floor
     ]
     holds_data = any(s.manifest.content == DATA for s in selections)
     return CapturePlan(
         kind=Kind.RESYNC if holds_data else Kind.EMPTY,
         from_exclusive=committed,
-        to_inclusive=position_of(history, to),
+        to_inclusive=position_of(history, to) if holds_data or _can_be_found_again(history, to) else committed,
         selections=tuple(selections) if holds_data else (),
         warnings=(*warnings, f"what this resync holds: {foreseen}"),
     )
 
 
-def _plan_range(history: TableHistory, after: Position, lineage: Lineage, settings: CaptureSettings) -> CapturePlan:
+def _can_be_found_again(history: TableHistory, to: SnapshotFacts) -> bool:
+    """Whether a later resync could start here. Where only the head is shown, a commit of nothing leaves no trace."""
+    return to.parent_id is not None or is_known_ancestor(history, position_of(history, to), to)
+
+
+def _plan_range(
+    history: TableHistory,
+    after: Position,
+    lineage: Lineage,
+    settings: CaptureSettings,
+    attempted: Position | None,
+) -> CapturePlan:
     to = lineage.snapshots[-1] if lineage.snapshots else None
     if to is None:
         return _nothing(history, after)
     judged = _limited(_judged(history, lineage, to, settings), settings)
-    return _range(history, after, judged, history.snapshot(judged[-1].verdict.snapshot_id))
+    if settings.captures_changes and attempted is not None:
+        _refuse_rolled_back(history, attempted, [after.snapshot_id, *(s.snapshot_id for s in lineage.snapshots)])
+    end = history.snapshot(judged[-1].verdict.snapshot_id)
+    return _range(history, after, judged, end, settings, supersedes=attempted is not None)
+
+
+def _refuse_rolled_back(history: TableHistory, attempted: Position, lineage: Sequence[int | None]) -> None:
+    if attempted.snapshot_id in lineage:
+        return
+    raise GapError(
+        f"a run that was never committed captured {history.name} up to {attempted}, which is not in the lineage of "
+        f"branch {history.branch!r}: the table was rolled back since",
+        consequence="That run may have written rows, or removed some, that the table's history no longer accounts for",
+        remedy="rebuild the target: `airflow ips reset`, then a run with initial='full'",
+    )
 
 
 def _judged(
@@ -211,14 +281,14 @@ def _judged(
     """Judge oldest first, and lazily enough that a limit ends the range before a snapshot it need not look at."""
     if to is None:
         return []
-    listed = _by_snapshot(history.reads_manifests(to.snapshot_id)) if _any_but_replace(lineage) else {}
+    listed = _listed_at_end(history, lineage, to) if _any_but_replace(lineage) else {}
     judged: list[Judged] = []
     previous = _parent(history, lineage)
     for snapshot in lineage.snapshots:
         item = judge(history, snapshot, previous, listed.get(snapshot.snapshot_id, ()), settings)
         previous = snapshot
         if item.verdict.decision is Decision.REFUSED:
-            raise _refused(history, item, lineage)
+            raise _refused(history, item, lineage, settings)
         judged.append(item)
         if _limit_reached(judged, settings):
             break
@@ -235,15 +305,27 @@ def _parent(history: TableHistory, lineage: Lineage) -> SnapshotFacts | None:
     return None if first is None or first.parent_id is None else history.snapshot(first.parent_id)
 
 
-def _by_snapshot(manifests: Iterable[ManifestFacts]) -> Mapping[int | None, Sequence[ManifestFacts]]:
+def _listed_at_end(
+    history: TableHistory, lineage: Lineage, to: SnapshotFacts
+) -> Mapping[int | None, Sequence[ManifestFacts]]:
+    """What the end of the range still lists, by the snapshot of the range that wrote it."""
     grouped: dict[int | None, list[ManifestFacts]] = defaultdict(list)
-    for manifest in manifests:
+    writers = {snapshot.snapshot_id for snapshot in lineage.snapshots}
+    for manifest in history.reads_manifests_written_by(to.snapshot_id, writers):
         grouped[manifest.added_snapshot_id].append(manifest)
     return grouped
 
 
-def _refused(history: TableHistory, item: Judged, lineage: Lineage) -> RefusedOperationError:
+def _refused(history: TableHistory, item: Judged, lineage: Lineage, settings: CaptureSettings) -> RefusedOperationError:
     at = next(i for i, s in enumerate(lineage.snapshots) if s.snapshot_id == item.verdict.snapshot_id)
+    if settings.captures_changes:
+        return RefusedOperationError(
+            f"{history.name}: {lineage.snapshots[at]} cannot be captured: {item.verdict.reason}",
+            consequence="What it changed cannot be told; nothing was captured and the checkpoint stays",
+            remedy="pause the DAG, rebuild the target from the whole table, and set the checkpoint behind it by "
+            f"`airflow ips reset --table {history.name}` and `airflow ips seed --table {history.name} "
+            f"--snapshot {item.verdict.snapshot_id}`, both with --consumer",
+        )
     return RefusedOperationError(
         f"{history.name}: {lineage.snapshots[at]} is not an append: {item.verdict.reason}",
         consequence="Capturing only what was added would leave out, or repeat, rows that it changed; "
@@ -295,7 +377,17 @@ def _known_bytes(captured: Sequence[Verdict], settings: CaptureSettings) -> int:
     return sum(v.size_bytes or 0 for v in captured)
 
 
-def _range(history: TableHistory, after: Position, judged: Sequence[Judged], to: SnapshotFacts | None) -> CapturePlan:
+def _range(
+    history: TableHistory,
+    after: Position,
+    judged: Sequence[Judged],
+    to: SnapshotFacts | None,
+    settings: CaptureSettings,
+    *,
+    supersedes: bool,
+) -> CapturePlan:
+    if to is not None and has_changes(judged):
+        return _changes(history, after, judged, to, settings, supersedes=supersedes)
     selections = tuple(
         Selection(manifest=m, take=Take.WHOLE if is_pure(m) else Take.ADDED) for item in judged for m in item.manifests
     )
@@ -305,6 +397,33 @@ def _range(history: TableHistory, after: Position, judged: Sequence[Judged], to:
         to_inclusive=position_of(history, to),
         verdicts=tuple(item.verdict for item in judged),
         selections=selections,
+        no_predicate="not needed: the capture is row-exact",
+    )
+
+
+def _changes(
+    history: TableHistory,
+    after: Position,
+    judged: Sequence[Judged],
+    to: SnapshotFacts,
+    settings: CaptureSettings,
+    *,
+    supersedes: bool,
+) -> CapturePlan:
+    steps = read_steps(history, judged)
+    plan = plan_changes(history, after=after, steps=steps, to=to, settings=settings, supersedes=supersedes)
+    return CapturePlan(
+        kind=Kind.RANGE if plan.source or plan.before else Kind.EMPTY,
+        from_exclusive=after,
+        to_inclusive=position_of(history, to),
+        verdicts=tuple(item.verdict for item in judged),
+        selections=plan.source,
+        before=plan.before,
+        size_bytes=plan.size_bytes,
+        before_bytes=plan.before_bytes,
+        superset=plan.superset,
+        predicate=plan.predicate,
+        no_predicate=plan.no_predicate,
     )
 
 

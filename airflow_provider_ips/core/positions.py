@@ -50,6 +50,8 @@ class Position:
         """Short enough for a log line."""
         if self.snapshot_id is None:
             return "the empty table"
+        if not self.committed_at_ms:  # known by its manifests only
+            return f"snapshot {self.snapshot_id}"
         return f"snapshot {self.snapshot_id} ({format_time(self.committed_at_ms)})"
 
 

@@ -123,7 +123,7 @@ def look(history: TableHistory, *, committed: Position | None, settings: Capture
     Raises what a capture would raise. Only a plain rollback is let pass: it adds nothing, and what comes after it
     decides whether a capture can go on.
     """
-    unlimited = replace(settings, max_snapshots=None, max_files=None, max_bytes=None)
+    unlimited = replace(_unchoosy(settings), max_snapshots=None, max_files=None, max_bytes=None)
     try:
         plan = plan_capture(history, committed=committed, settings=replace(unlimited, on_gap="fail"))
     except GapError:
@@ -132,6 +132,13 @@ def look(history: TableHistory, *, committed: Position | None, settings: Capture
             return _rolled_back(history, base)
         plan = plan_capture(history, committed=committed, settings=unlimited)
     return _sighting(history, plan)
+
+
+def _unchoosy(settings: CaptureSettings) -> CaptureSettings:
+    """What a job can stand does not matter to whether there is something for it."""
+    if not settings.captures_changes:
+        return settings
+    return replace(settings, on_superset="allow", equality_deletes="carry")
 
 
 def _named_snapshot(history: TableHistory, settings: CaptureSettings) -> Position | None:

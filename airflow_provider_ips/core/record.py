@@ -113,6 +113,20 @@ class SourceRecord:
     ranges: tuple[ColumnRange, ...] = ()
     partitions: tuple[ColumnRange, ...] = ()
     warnings: tuple[str, ...] = ()
+    before_table: str | None = None
+    """Change capture: where the changed and removed rows came from, as of the start of the range."""
+
+    before: Volume | None = None
+    superset: bool = False
+    """The ICDC table holds rows that did not change; ``predicate`` leaves them out where there is one."""
+
+    predicate: str | None = None
+    no_predicate: str = ""
+
+    @property
+    def icdc_tables(self) -> tuple[str, ...]:
+        """Every table that was made."""
+        return tuple(table for table in (self.icdc_table, self.before_table) if table is not None)
 
     @property
     def bytes_avoided(self) -> int | None:
@@ -132,10 +146,15 @@ class SourceRecord:
             "key": self.key,
             "kind": self.kind.value,
             "icdc_table": self.icdc_table,
+            "before_table": self.before_table,
             "from": None if self.from_exclusive is None else self.from_exclusive.to_json(),
             "to": self.to_inclusive.to_json(),
             **self.captured.to_json(),
             "table": self.table.to_json(),
+            "before": None if self.before is None else self.before.to_json(),
+            "superset": self.superset,
+            "predicate": self.predicate,
+            "no_predicate": self.no_predicate,
             "bytes_avoided": self.bytes_avoided,
             "snapshots": counts,
             "verdicts": [verdict.to_json() for verdict in self.verdicts[-MAX_LISTED_VERDICTS:]],

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.history import walk_back
+from airflow_provider_ips.core.traces import is_known_ancestor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,11 +59,11 @@ def has_seen_older_files(history: TableHistory, position: Position, to: Snapshot
         if oldest.sequence_number <= position.sequence_number:
             older = oldest
             break
-    if older is not None:
-        return older.snapshot_id in _ancestors(history, position)
-    if is_proven_root(history, oldest):
+    if older is not None and older.snapshot_id in _ancestors(history, position):
+        return True
+    if older is None and is_proven_root(history, oldest):
         return True  # the head begins anew, behind the checkpoint
-    return _shows_one_line_only(history, position, to)
+    return is_known_ancestor(history, position, to)
 
 
 def walk_past(history: TableHistory, start: SnapshotFacts) -> Iterator[SnapshotFacts]:
@@ -96,18 +97,6 @@ def _ancestors(history: TableHistory, position: Position) -> set[int]:
     if there is None:
         return {position.snapshot_id}
     return {snapshot.snapshot_id for snapshot in walk_past(history, there)}
-
-
-def _shows_one_line_only(history: TableHistory, position: Position, to: SnapshotFacts) -> bool:
-    """Believe numbers where nothing older is left to ask, unless something shows that the table has had branches.
-
-    A catalog that gives only the current snapshot, or a table that expires faster than its metadata log reaches, could
-    never be resynchronised otherwise.
-    """
-    if position.snapshot_id is not None and history.snapshot(position.snapshot_id) is not None:
-        return False
-    line = {snapshot.snapshot_id for snapshot in walk_back(history, to)}
-    return all(s.snapshot_id in line or s.sequence_number > to.sequence_number for s in history.retained())
 
 
 def _lists_only_itself(history: TableHistory, oldest: SnapshotFacts) -> bool:

@@ -54,6 +54,8 @@ class CapturePlan:
     superset: bool = False
     """The captured files carry rows that did not change."""
 
+    size_bytes: int | None = None
+    before_bytes: int = 0
     predicate: str | None = None
     no_predicate: str = ""
     warnings: tuple[str, ...] = ()

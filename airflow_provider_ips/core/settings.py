@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 ALL_OPERATIONS: Final = ("append", "overwrite", "delete")
 ON_OTHER_OPERATION: Final = ("fail", "skip_retention", "skip")
 ON_GAP: Final = ("fail", "resync", "full")
-ON_SUPERSET: Final = ("fail", "allow")
+ON_SUPERSET: Final = ("fail", "allow", "complete")
+EQUALITY_DELETES: Final = ("fail", "carry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,12 +83,14 @@ class CaptureSettings:
     max_files: int | None = None
     max_bytes: int | None = None
     range_columns: tuple[str, ...] = ()
+    equality_deletes: str = "fail"
 
     def __post_init__(self) -> None:
         """Refuse what cannot be right, before any DAG runs with it."""
         _choice("on_other_operation", self.on_other_operation, ON_OTHER_OPERATION)
         _choice("on_gap", self.on_gap, ON_GAP)
         _choice("on_superset", self.on_superset, ON_SUPERSET)
+        _choice("equality_deletes", self.equality_deletes, EQUALITY_DELETES)
         object.__setattr__(self, "data_operations", _operations(self.data_operations))
         object.__setattr__(self, "range_columns", _columns(self.range_columns))
         InitialPosition.parse(self.initial)
@@ -110,12 +113,6 @@ class CaptureSettings:
 
     def _refuse_what_this_release_lacks(self) -> None:
         """Accepting a setting that nothing honours would be a silent wrong answer."""
-        if self.captures_changes:
-            raise InputError(
-                f"data_operations={list(self.data_operations)}: change capture is not in this release",
-                consequence="Updated and deleted rows would be missing from the capture",
-                remedy='use data_operations=("append",), which refuses loudly any snapshot that changes rows',
-            )
         if self.on_other_operation == "skip_retention":
             raise InputError(
                 "on_other_operation='skip_retention' is not in this release",

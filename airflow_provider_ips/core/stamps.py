@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from airflow_provider_ips.core.history import walk_back
+from airflow_provider_ips.core.history import ancestors
 
 if TYPE_CHECKING:
     from airflow_provider_ips.core.history import TableHistory
@@ -18,4 +18,4 @@ def carries_stamp(target: TableHistory, capture_id: str) -> bool:
 
     A snapshot that was rolled back does not count: its rows are not there any more.
     """
-    return any(snapshot.summary.get(STAMP) == capture_id for snapshot in walk_back(target, target.head))
+    return any(snapshot.summary.get(STAMP) == capture_id for snapshot in ancestors(target, target.head))

@@ -28,6 +28,8 @@ class Judged:
 
     verdict: Verdict
     manifests: tuple[ManifestFacts, ...] = ()
+    changes: bool = False
+    """It took rows away or changed them, and all three operations are captured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +69,19 @@ def judge(
         return _ignored(snapshot, "compaction: the same rows in other files")
     if snapshot.operation is not None and snapshot.operation not in KNOWN_OPERATIONS:
         return _refused(snapshot, f"operation {snapshot.operation!r} is unknown to this package")
-    manifests = listed if _accounts_for(snapshot, previous, listed) else _own_manifests(history, snapshot)
+    manifests = listed if _accounts_for(snapshot, previous, listed) else own_manifests(history, snapshot)
     effect = _effect(history, snapshot, manifests)
     contradiction = _contradiction(snapshot, previous, effect)
     if contradiction:
         return _refused(snapshot, contradiction)
+    return _decide(snapshot, effect, manifests, settings)
+
+
+def _decide(
+    snapshot: SnapshotFacts, effect: Effect, manifests: Sequence[ManifestFacts], settings: CaptureSettings
+) -> Judged:
+    if settings.captures_changes and not effect.is_additive:
+        return _change(snapshot, effect, manifests)
     if effect.is_additive or (settings.on_other_operation == "skip" and _only_tidies_up(snapshot, effect)):
         return _captured(snapshot, effect, manifests)
     if settings.on_other_operation == "skip":
@@ -106,7 +116,7 @@ def _grown(snapshot: SnapshotFacts, previous: SnapshotFacts | None, name: str) -
     return None if now is None or before is None else now - before
 
 
-def _own_manifests(history: TableHistory, snapshot: SnapshotFacts) -> list[ManifestFacts]:
+def own_manifests(history: TableHistory, snapshot: SnapshotFacts) -> list[ManifestFacts]:
     """The manifests that the snapshot itself wrote, from its own list."""
     return [
         m for m in history.reads_manifests(snapshot.snapshot_id) if m.added_snapshot_id in (snapshot.snapshot_id, None)
@@ -161,6 +171,20 @@ def _captured(snapshot: SnapshotFacts, effect: Effect, manifests: Sequence[Manif
         size_bytes=snapshot.count("added-files-size"),
     )
     return Judged(verdict=verdict, manifests=holding)
+
+
+def _change(snapshot: SnapshotFacts, effect: Effect, manifests: Sequence[ManifestFacts]) -> Judged:
+    rows = [m.added_rows for m in manifests if m.content == DATA and m.added_files]
+    verdict = Verdict(
+        snapshot_id=snapshot.snapshot_id,
+        operation=snapshot.operation or "",
+        decision=Decision.CAPTURED,
+        reason=f"it {effect}",
+        files=effect.added_files,
+        records=None if None in rows else sum(r or 0 for r in rows),
+        size_bytes=snapshot.count("added-files-size") if effect.added_files else 0,
+    )
+    return Judged(verdict=verdict, manifests=tuple(manifests), changes=True)
 
 
 def _ignored(snapshot: SnapshotFacts, reason: str) -> Judged:

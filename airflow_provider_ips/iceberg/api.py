@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.errors import GapError, InputError
 from airflow_provider_ips.core.plan import plan_capture, replan
+from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
-from airflow_provider_ips.iceberg.icdc import build_icdc, check_icdc_namespace
+from airflow_provider_ips.core.traces import traced_position
+from airflow_provider_ips.iceberg.icdc import build_icdc
+from airflow_provider_ips.iceberg.places import check_icdc_namespace
 from airflow_provider_ips.iceberg.source import open_source, position_at
 
 if TYPE_CHECKING:
@@ -24,24 +27,28 @@ def capture(
     table: str,
     *,
     into: str,
-    since: int | str | None = None,
+    since: int | str | Position | None = None,
     until: int | str | None = None,
     branch: str = "main",
     location: str | None = None,
     **settings: Any,
 ) -> SourceRecord:
-    """Make an ICDC table of what was appended to a table, and return the record of it.
+    """Make an ICDC table of what a table gained, and return the record of it.
+
+    With all three operations, a second table, ``<into>_before``, holds what the changed and removed rows were before.
 
     :param catalog: a PyIceberg catalog
     :param table: the source, as ``namespace.table``
     :param into: the ICDC table to make, as ``namespace.table``; None of the source's files is copied or opened
-    :param since: the snapshot after which to capture; None for all live files
+    :param since: the snapshot after which to capture, or the ``to_inclusive`` of an earlier record, which also tells its
+        place where the catalog does not show the snapshot any more; None for all live files
     :param until: the last snapshot to capture; None for the branch's head
     :param settings: any of :class:`~airflow_provider_ips.core.settings.CaptureSettings`
     """
     wanted = CaptureSettings(**settings)
     source = open_source(catalog, table, branch)
-    plan = _plan(source, _snapshot_id("since", since), _snapshot_id("until", until), wanted)
+    start = since if isinstance(since, Position) else _start(source, _snapshot_id("since", since))
+    plan = _plan(source, start, _snapshot_id("until", until), wanted)
     check_icdc_namespace(catalog, into.rpartition(".")[0])
     return build_icdc(
         catalog,
@@ -50,13 +57,26 @@ def capture(
         table=SourceTable(table, branch=branch),
         settings=wanted,
         icdc_table=into,
+        before_table=f"{into}_before" if wanted.captures_changes else None,
         identity={"into": into},
         location=location,
     )
 
 
-def _plan(source: IcebergSource, since: int | None, until: int | None, settings: CaptureSettings) -> CapturePlan:
-    start = None if since is None else position_at(source, snapshot_id=since)
+def _start(source: IcebergSource, since: int | None) -> Position | None:
+    """Find a snapshot in the lineage, or by what it wrote: then ``on_gap`` decides, or the error says what it can do."""
+    if since is None:
+        return None
+    try:
+        return position_at(source, snapshot_id=since)
+    except GapError:
+        traced = None if source.snapshot(since) else traced_position(source, since)
+        if traced is None:
+            raise
+        return traced
+
+
+def _plan(source: IcebergSource, start: Position | None, until: int | None, settings: CaptureSettings) -> CapturePlan:
     if until is None:
         return plan_capture(source, committed=start, settings=settings)
     limits = [name for name in ("max_snapshots", "max_files", "max_bytes") if getattr(settings, name) is not None]

@@ -73,7 +73,7 @@ def column_ranges(
 ) -> tuple[ColumnRange, ...]:
     """Widen one range per column over every captured file; a file that does not tell makes it unknown."""
     spans = [_span(source, schema, column) for column in columns]
-    for selection in plan.selections if spans else ():
+    for selection in (*plan.selections, *plan.before) if spans else ():
         if selection.manifest.content == DATA:
             with open_stream(io.new_input(selection.manifest.path)) as stream:
                 _widen(spans, Header.read(stream), stream, selection)

@@ -13,14 +13,14 @@ from pyiceberg.avro.resolver import construct_reader
 
 from airflow_provider_ips.core.errors import UnsupportedTableError
 from airflow_provider_ips.iceberg.avro import Header
-from airflow_provider_ips.iceberg.walking import Names, Part, compile_steps, decode_long, walk_records
+from airflow_provider_ips.iceberg.avro_skips import decode_long
+from airflow_provider_ips.iceberg.walking import Part, Walker
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from pyiceberg.avro.reader import Reader
 
-    from airflow_provider_ips.iceberg.walking import Step
 
 EXISTING: Final = 0
 ADDED: Final = 1
@@ -63,13 +63,13 @@ class EntryLayout:
     def __init__(self, header: Header, wanted: Collection[int]) -> None:
         self.header = header
         self.wanted = tuple(sorted(wanted))
-        self._steps, self.place, self._optional = _compiled(header.meta["avro.schema"], self.wanted)
+        self._walker, self.place, self._optional = _compiled(header.meta["avro.schema"], self.wanted)
         self._own = [self.place[i] for i in _NUMBERS if i in self.place]
         self._decoded: dict[tuple[bytes, ...], Numbers] = {}
 
     def walk(self, count: int, data: bytes) -> Iterator[tuple[int, int, list[Any]]]:
         """Give where each entry of a block starts and ends, and the raw bytes of its wanted fields by ``place``."""
-        return walk_records(self._steps, count, data)
+        return self._walker.walk(count, data)
 
     def numbers(self, found: list[Any]) -> Numbers:
         """Decode what an entry says of itself; most entries of a manifest say the same."""
@@ -130,11 +130,11 @@ def _fields_of(reader: Reader) -> tuple[Any, ...]:
 
 
 @lru_cache(maxsize=64)
-def _compiled(schema: bytes, wanted: tuple[int, ...]) -> tuple[list[Step], dict[int, int], frozenset[int]]:
-    """Steps, where wanted fields come in what they find, and which numbers may be null; the same for most manifests."""
+def _compiled(schema: bytes, wanted: tuple[int, ...]) -> tuple[Walker, dict[int, int], frozenset[int]]:
+    """A walker, where wanted fields come in what it finds, and which numbers may be null; one for most manifests."""
     document = json.loads(schema)
     _check_null_first(document)
-    names, parts, ids = Names(), [], []
+    parts, ids = [], []
     for field in document["fields"]:
         if field["field-id"] != DATA_FILE:
             ids.append(field["field-id"])
@@ -151,7 +151,7 @@ def _compiled(schema: bytes, wanted: tuple[int, ...]) -> tuple[list[Step], dict[
                     is_long=field_id in _PATHS,
                 )
             )
-    return compile_steps(parts, names), _places(ids, parts), _optional(document)
+    return Walker(parts), _places(ids, parts), _optional(document)
 
 
 def _places(ids: list[int], parts: list[Part]) -> dict[int, int]:

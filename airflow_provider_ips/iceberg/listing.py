@@ -12,7 +12,7 @@ from pyiceberg.manifest import ManifestContent, ManifestFile, PartitionFieldSumm
 from airflow_provider_ips.iceberg.avro import Header, encode_long
 from airflow_provider_ips.iceberg.manifest_lists import READ_SCHEMA
 from airflow_provider_ips.iceberg.streams import open_stream
-from airflow_provider_ips.iceberg.walking import Names, Part, compile_steps, walk_records
+from airflow_provider_ips.iceberg.walking import Part, Walker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pyiceberg.avro.reader import Reader
     from pyiceberg.io import FileIO
     from pyiceberg.typedef import StructProtocol
-
-    from airflow_provider_ips.iceberg.walking import Step
 
 MANIFEST_PATH: Final = 500
 ADDED_SNAPSHOT_ID: Final = 503
@@ -44,7 +42,7 @@ class ManifestList:
 
     def _index(self, count: int, data: bytes) -> None:
         records, added_by = self._records, self._added_by
-        for start, end, (added_snapshot_id,) in walk_records(_steps(self._schema), count, data):
+        for start, end, (added_snapshot_id,) in _walker(self._schema).walk(count, data):
             places = added_by.get(added_snapshot_id)
             if places is None:
                 added_by[added_snapshot_id] = [len(records)]
@@ -77,13 +75,13 @@ def _is_optional(header: Header) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _steps(schema: bytes) -> list[Step]:
+def _walker(schema: bytes) -> Walker:
     fields: list[dict[str, Any]] = Header(meta={"avro.schema": schema}, sync=b"").avro_schema["fields"]
     parts = [
         Part(f["type"], wanted=f["field-id"] == ADDED_SNAPSHOT_ID, is_long=f["field-id"] == MANIFEST_PATH)
         for f in fields
     ]
-    return compile_steps(parts, Names())
+    return Walker(parts)
 
 
 @lru_cache(maxsize=8)

@@ -13,12 +13,15 @@ from airflow_provider_ips.core.history import ManifestFacts, SnapshotFacts, head
 from airflow_provider_ips.core.identifiers import TableIdentifier
 from airflow_provider_ips.core.plan import starting_position
 from airflow_provider_ips.iceberg.faults import mapped
-from airflow_provider_ips.iceberg.manifest_lists import facts_of, read_manifest_list
+from airflow_provider_ips.iceberg.listing import ManifestList
+from airflow_provider_ips.iceberg.manifest_lists import FIRST_ROW_ID as LISTED_FIRST_ROW_ID
+from airflow_provider_ips.iceberg.manifest_lists import facts_of
 from airflow_provider_ips.iceberg.past import snapshots_when_committed
+from airflow_provider_ips.iceberg.reading import read_entries
 from airflow_provider_ips.iceberg.views import is_view
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import ManifestFile
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
+    from airflow_provider_ips.core.files import FileFacts
     from airflow_provider_ips.core.positions import Position
 
 KNOWN_FORMAT_VERSIONS = (1, 2, 3)
@@ -38,7 +42,9 @@ class IcebergSource:
         self.table = table
         self.name = name
         self.branch = branch
-        self._lists: dict[int, list[ManifestFile]] = {}
+        self._lists: dict[int, ManifestList] = {}
+        self._listed: dict[str, ManifestFile] = {}
+        self._facts: dict[int, SnapshotFacts] = {}
         self._past: dict[int, Mapping[int, SnapshotFacts]] = {}
 
     @property
@@ -82,8 +88,14 @@ class IcebergSource:
 
     def snapshot(self, snapshot_id: int) -> SnapshotFacts | None:
         """A retained snapshot."""
+        known = self._facts.get(snapshot_id)
+        if known is not None:
+            return known
         found = self._snapshots.get(snapshot_id)
-        return None if found is None else _snapshot_facts(found)
+        if found is None:
+            return None
+        self._facts[snapshot_id] = _snapshot_facts(found)
+        return self._facts[snapshot_id]
 
     def retained(self) -> list[SnapshotFacts]:
         """All retained snapshots, of whatever branch."""
@@ -92,6 +104,22 @@ class IcebergSource:
     def reads_manifests(self, snapshot_id: int) -> list[ManifestFacts]:
         """The manifest list of a retained snapshot, read once."""
         return [facts_of(m) for m in self.manifests_of(snapshot_id)]
+
+    def reads_manifests_written_by(self, snapshot_id: int, writers: Collection[int]) -> list[ManifestFacts]:
+        """Only those that one of the writers wrote, or nobody knows who; all others stay undecoded."""
+        return [facts_of(m) for m in self._remembered(self._list_of(snapshot_id).written_by(writers))]
+
+    def reads_entries(self, manifest: ManifestFacts) -> Iterator[FileFacts]:
+        """The entries of a manifest that some list named."""
+        with mapped(f"reading {manifest.path}"):
+            yield from read_entries(self.table.io, self.listed(manifest))
+
+    def listed(self, manifest: ManifestFacts) -> ManifestFile:
+        """A manifest with all that a list said of it.
+
+        A list from before an upgrade to v3 has no row ids; a later one assigns them to the same manifest.
+        """
+        return self._listed[manifest.path]
 
     def reads_past(self, snapshot_id: int, committed_at_ms: int) -> Mapping[int, SnapshotFacts]:
         """What the metadata file of a snapshot's own commit says, read once."""
@@ -102,6 +130,9 @@ class IcebergSource:
 
     def manifests_of(self, snapshot_id: int) -> list[ManifestFile]:
         """The same with everything that a new manifest list must carry over."""
+        return self._remembered(self._list_of(snapshot_id).all())
+
+    def _list_of(self, snapshot_id: int) -> ManifestList:
         if snapshot_id not in self._lists:
             path = self._snapshots[snapshot_id].manifest_list
             if not path:
@@ -111,8 +142,14 @@ class IcebergSource:
                     remedy="rewrite the table's manifests with a current engine (CALL rewrite_manifests)",
                 )
             with mapped(f"reading the manifest list of {self.name}, snapshot {snapshot_id}"):
-                self._lists[snapshot_id] = read_manifest_list(self.table.io, path)
+                self._lists[snapshot_id] = ManifestList(self.table.io, path)
         return self._lists[snapshot_id]
+
+    def _remembered(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        for manifest in manifests:
+            if manifest.manifest_path not in self._listed or manifest[LISTED_FIRST_ROW_ID] is not None:
+                self._listed[manifest.manifest_path] = manifest
+        return manifests
 
 
 def _snapshot_facts(found: Snapshot) -> SnapshotFacts:
@@ -122,8 +159,8 @@ def _snapshot_facts(found: Snapshot) -> SnapshotFacts:
         parent_id=None if found.parent_snapshot_id in (None, -1) else found.parent_snapshot_id,
         sequence_number=found.sequence_number or 0,
         committed_at_ms=found.timestamp_ms,
-        operation=summary.operation.value if summary else None,
-        summary=dict(summary.additional_properties) if summary else {},
+        operation=None if summary is None else summary.operation.value,
+        summary={} if summary is None else dict(summary.additional_properties),
     )
 
 

@@ -1,59 +1,30 @@
 """Where the fields of an Avro record lie, found without decoding them.
 
 Python's regular expressions walk bytes in C. A field whose length its own bytes tell within few alternatives (numbers,
-fixed lengths, short strings, records of those) is a pattern; so are the items of a map, once their number is read. What
-no pattern matches (a long string, an array in many blocks, sizes written out) is walked byte by byte, and both ways end
-at the same place: a pattern only ever matches what the slow way would walk.
+fixed lengths, short strings, records of those) is a pattern; so are the items of a map, once their number is known.
+What no pattern matches (an array in many blocks, sizes written out) is walked byte by byte, and both ways end at the
+same place.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_provider_ips.core.errors import UnsupportedTableError
 from airflow_provider_ips.iceberg.avro import damaged
+from airflow_provider_ips.iceberg.avro_patterns import exactly, item_pattern, pattern_of
+from airflow_provider_ips.iceberg.avro_skips import Names, read_long, skipper
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    Skip = Callable[[bytes, int], int]
-    Step = Callable[[bytes, int, list[Any]], int]
+    from airflow_provider_ips.iceberg.avro_skips import Skip
 
-# Possessive, for a number has one reading: where the rest does not match there is nothing to try again.
-LONG: Final = rb"[\x80-\xff]*+[\x00-\x7f]"
-_SHORT: Final = 64
-"""Lengths below it are one byte."""
-SHORT_STRING: Final = b"(?>" + b"|".join(re.escape(bytes([2 * n])) + b".{%d}" % n for n in range(_SHORT)) + b")"
-SHORT_ARRAY: Final = 4
-"""Arrays up to so many items are a pattern: split offsets and equality ids are mostly one or two."""
-
-_CONTINUES: Final = 0x80
-_NOT_ONE_BYTE_COUNT: Final = 0x81
-_FIXED: Final = {"null": b"", "boolean": b".", "float": b".{4}", "double": b".{8}", "int": LONG, "long": LONG}
-_FIXED_BYTES: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
-
-
-def read_long(data: bytes, at: int) -> tuple[int, int]:
-    """Give a number and where it ends."""
-    byte = data[at]
-    at += 1
-    result, shift = byte & 0x7F, 7
-    while byte & _CONTINUES:
-        byte = data[at]
-        at += 1
-        result |= (byte & 0x7F) << shift
-        shift += 7
-    return (result >> 1) ^ -(result & 1), at
-
-
-def decode_long(raw: bytes) -> int:
-    """Give a number that is all there is."""
-    if len(raw) == 1:
-        byte = raw[0]
-        return (byte >> 1) ^ -(byte & 1)
-    return read_long(raw, 0)[0]
+_ALTERNATIVES: Final = 64
+"""How many lengths of one field the pattern of a whole record tells apart. Others are walked field by field."""
+_PATTERNS: Final = 1024
+"""How many lengths of one field have a pattern at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,266 +37,182 @@ class Part:
     is_long: bool = False
 
 
-@dataclass(slots=True)
-class Names:
-    """Named types, which a schema spells out once and then calls by name."""
+class Walker:
+    """Finds the wanted fields of records that follow each other.
 
-    known: dict[str, Any] = field(default_factory=dict)
-
-    def resolve(self, schema: Any) -> Any:  # noqa: ANN401 - Avro schemas are JSON
-        """Give what a name stands for, and remember what gets one."""
-        if isinstance(schema, str):
-            return self.known.get(schema, schema)
-        if isinstance(schema, dict) and schema.get("type") in ("record", "fixed", "enum"):
-            self.known[schema["name"]] = schema
-            if schema.get("namespace"):
-                self.known[f"{schema['namespace']}.{schema['name']}"] = schema
-        return schema
-
-
-def compile_steps(parts: Sequence[Part], names: Names) -> list[Step]:
-    """One step per map or long string, one per run of fields that are patterns. Run all of them in order.
-
-    A step takes the record's bytes, where it starts and a list to which it adds what is wanted; it gives where it ends.
+    Lengths of long strings and numbers of items that have been seen become alternatives of one pattern for the whole
+    record, which is a single call. A record that it does not match is walked field by field, and teaches it more.
     """
-    steps: list[Step] = []
-    run: list[tuple[Part, bytes, Skip]] = []
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        names = Names()
+        self._steps = _steps_of(parts, names)
+        self._marks = _marks_of(parts)
+        self._match: Any = None
+        self._misses = 0
+        self._patience = 1
+
+    def walk(self, count: int, data: bytes) -> Iterator[tuple[int, int, list[Any]]]:
+        """Give where each record of a block starts and ends, and what is wanted of it: bytes, or a marked place."""
+        at, size, marks = 0, len(data), self._marks
+        for _ in range(count):
+            start = at
+            matched = None if self._match is None else self._match(data, at)
+            if matched is None:
+                at, found = self._by_field(data, at)
+            else:
+                at, found = matched.end(), list(matched.groups())
+                for place in marks:
+                    found[place] = matched.start(place + 1)
+            if at > size:
+                raise damaged()
+            yield start, at, found
+        if at != size:
+            raise damaged()
+
+    def _by_field(self, data: bytes, at: int) -> tuple[int, list[Any]]:
+        found: list[Any] = []
+        try:
+            for step in self._steps:
+                at = step.walk(data, at, found)
+        except IndexError as error:
+            raise damaged() from error
+        self._misses += 1
+        if self._misses >= self._patience:
+            self._learn()
+        return at, found
+
+    def _learn(self) -> None:
+        """Compile what was seen so far, ever more rarely: compiling costs what walking a hundred records does."""
+        self._misses, self._patience = 0, self._patience * 2
+        sources = [step.source() for step in self._steps]
+        if None not in sources:
+            self._match = re.compile(b"".join(s for s in sources if s is not None), re.DOTALL).match
+
+
+def _marks_of(parts: Sequence[Part]) -> list[int]:
+    marks, at = [], 0
+    for part in parts:
+        if part.marked:
+            marks.append(at)
+        at += part.marked + part.wanted
+    return marks
+
+
+def _steps_of(parts: Sequence[Part], names: Names) -> list[_Run | _Single]:
+    """One step per map or long string, one per run of fields that are patterns."""
+    steps: list[_Run | _Single] = []
+    run: list[_Field] = []
     for part in parts:
         schema = names.resolve(part.schema)
         skip, pattern = skipper(schema, names), None if part.is_long else pattern_of(schema, names)
-        if part.marked:
-            _close(run, steps)
-            steps.append(_mark)
         if pattern is not None:
-            run.append((part, pattern, skip))
+            run.append(_Field(part, pattern, skip))
             continue
-        _close(run, steps)
-        steps.append(_single(schema, skip, names, wanted=part.wanted))
-    _close(run, steps)
-    return steps
+        if run:
+            steps.append(_Run(run))
+            run = []
+        steps.append(_single(part, schema, skip, names))
+    return [*steps, _Run(run)] if run else steps
 
 
-def walk_records(steps: Sequence[Step], count: int, data: bytes) -> Iterator[tuple[int, int, list[Any]]]:
-    """Give where each record of a block starts and ends, and what is wanted of it."""
-    at, size = 0, len(data)
-    for _ in range(count):
-        start = at
-        found: list[Any] = []
-        try:
-            for step in steps:
-                at = step(data, at, found)
-        except IndexError as error:
-            raise damaged() from error
-        if at > size:
-            raise damaged()
-        yield start, at, found
-    if at != size:
-        raise damaged()
+@dataclass(frozen=True, slots=True)
+class _Field:
+    part: Part
+    pattern: bytes
+    skip: Skip
 
 
-def _close(run: list[tuple[Part, bytes, Skip]], steps: list[Step]) -> None:
-    if run:
-        steps.append(_run(list(run)))
-        run.clear()
+class _Run:
+    """Fields whose pattern says where they end."""
 
+    def __init__(self, fields: Sequence[_Field]) -> None:
+        self._fields = fields
+        self._source = b"".join(_grouped(f.part, f.pattern) for f in fields)
+        self._match = re.compile(self._source, re.DOTALL).match
+        self._marks = _marks_of([f.part for f in fields])
 
-def _mark(_data: bytes, at: int, found: list[Any]) -> int:
-    found.append(at)
-    return at
+    def source(self) -> bytes | None:
+        return self._source
 
-
-def _run(fields: list[tuple[Part, bytes, Skip]]) -> Step:
-    source = b"".join(b"(" + pattern + b")" if part.wanted else pattern for part, pattern, _ in fields)
-    match = re.compile(source, re.DOTALL).match
-
-    def walk(data: bytes, at: int, found: list[Any]) -> int:
-        matched = match(data, at)
+    def walk(self, data: bytes, at: int, found: list[Any]) -> int:
+        matched = self._match(data, at)
         if matched is not None:
+            begin = len(found)
             found += matched.groups()
+            for place in self._marks:
+                found[begin + place] = matched.start(place + 1)
             return matched.end()
-        for part, _, skip in fields:
-            end = skip(data, at)
-            if part.wanted:
-                found.append(data[at:end])
+        for field_ in self._fields:
+            end = field_.skip(data, at)
+            _add(field_.part, data, at, end, found)
             at = end
         return at
 
-    return walk
 
+class _Single:
+    """A field that is walked on its own. What says its length or number of items, once seen, is an alternative."""
 
-def _single(schema: Any, skip: Skip, names: Names, *, wanted: bool) -> Step:  # noqa: ANN401 - Avro schemas are JSON
-    walk = _items_walker(schema, skip, names) or skip
+    def __init__(self, part: Part, skip: Skip) -> None:
+        self._part = part
+        self._skip = skip
+        self._seen: dict[bytes, re.Pattern[bytes]] = {}
 
-    def step(data: bytes, at: int, found: list[Any]) -> int:
-        end = walk(data, at)
-        if wanted:
-            found.append(data[at:end])
+    def source(self) -> bytes | None:
+        seen = list(self._seen.values())[:_ALTERNATIVES]  # a copy: manifests are walked several at a time
+        return _grouped(self._part, b"(?>" + b"|".join(p.pattern for p in seen) + b")") if seen else None
+
+    def walk(self, data: bytes, at: int, found: list[Any]) -> int:
+        end = self._end(data, at)
+        _add(self._part, data, at, end, found)
         return end
 
-    return step
+    def _end(self, data: bytes, at: int) -> int:
+        return self._skip(data, at)
 
 
-def _items_walker(schema: Any, skip: Skip, names: Names) -> Skip | None:  # noqa: ANN401 - Avro schemas are JSON
-    """Walk an optional map or array by the number of its items; None where its items are no pattern."""
+class _Counted(_Single):
+    """A long string, a map or an array, that may be null: behind the bytes that say how much, so much of a pattern."""
+
+    def __init__(self, part: Part, skip: Skip, item: bytes | None, *, optional: bool) -> None:
+        super().__init__(part, skip)
+        self._item = item
+        self._tag = 1 if optional else 0
+
+    def _end(self, data: bytes, at: int) -> int:
+        if self._tag and data[at] == 0:
+            return self._seen_or_skipped(data, at, data[at : at + 1], b"")
+        number, start = read_long(data, at + self._tag)
+        if number < 0:
+            return self._skip(data, at)
+        rest = b".{%d}" % number if self._item is None else exactly(self._item, number)
+        return self._seen_or_skipped(data, at, data[at:start], rest)
+
+    def _seen_or_skipped(self, data: bytes, at: int, prefix: bytes, rest: bytes) -> int:
+        known = self._seen.get(prefix)
+        if known is None:
+            if len(self._seen) >= _PATTERNS:
+                return self._skip(data, at)
+            known = self._seen[prefix] = re.compile(re.escape(prefix) + rest, re.DOTALL)
+        matched = known.match(data, at)
+        return self._skip(data, at) if matched is None else matched.end()
+
+
+def _grouped(part: Part, pattern: bytes) -> bytes:
+    return b"()" * part.marked + (b"(" + pattern + b")" if part.wanted else pattern)
+
+
+def _add(part: Part, data: bytes, at: int, end: int, found: list[Any]) -> None:
+    if part.marked:
+        found.append(at)
+    if part.wanted:
+        found.append(data[at:end])
+
+
+def _single(part: Part, schema: Any, skip: Skip, names: Names) -> _Single:  # noqa: ANN401 - Avro schemas are JSON
     optional = isinstance(schema, list) and len(schema) == 2 and schema[0] == "null"  # noqa: PLR2004 - null or it
     inner = names.resolve(schema[1]) if optional else schema
+    if part.is_long and inner in ("string", "bytes"):
+        return _Counted(part, skip, None, optional=optional)
     item = item_pattern(inner, names)
-    if item is None:
-        return None
-    matchers: dict[int, Any] = {}
-    tag = 1 if optional else 0
-
-    def walk(data: bytes, at: int) -> int:
-        if tag and data[at] == 0:
-            return at + 1
-        count, start = data[at + tag], at + tag + 1
-        count, start = (count >> 1, start) if not count & _NOT_ONE_BYTE_COUNT else read_long(data, at + tag)
-        if count < 0:
-            return skip(data, at)
-        match = matchers.get(count)
-        if match is None:
-            match = matchers[count] = re.compile(_exactly(item, count), re.DOTALL).match
-        matched = match(data, start)
-        return skip(data, at) if matched is None else int(matched.end())
-
-    return walk
-
-
-def _exactly(item: bytes, count: int) -> bytes:
-    """So many items and the end of the blocks. Without items, their number was the end."""
-    return b"(?:%b){%d}+\\x00" % (item, count) if count else b""
-
-
-def item_pattern(schema: Any, names: Names) -> bytes | None:  # noqa: ANN401 - Avro schemas are JSON
-    """The pattern of one item of a map or an array."""
-    if not isinstance(schema, dict):
-        return None
-    if schema["type"] == "map":
-        value = pattern_of(schema["values"], names)
-        return None if value is None else SHORT_STRING + value
-    return pattern_of(schema["items"], names) if schema["type"] == "array" else None
-
-
-def pattern_of(schema: Any, names: Names) -> bytes | None:  # noqa: ANN401, PLR0911 - one answer per Avro type
-    """The pattern of a value; None where no pattern tells its end. What it does not match may still be valid."""
-    schema = names.resolve(schema)
-    if isinstance(schema, list):
-        return _union_pattern(schema, names)
-    kind = schema if isinstance(schema, str) else schema["type"]
-    if isinstance(kind, dict | list):
-        return pattern_of(kind, names)
-    if kind in _FIXED:
-        return _FIXED[kind]
-    if kind in ("string", "bytes"):
-        return SHORT_STRING
-    if kind == "enum":
-        return LONG
-    if kind == "fixed":
-        return b".{%d}" % schema["size"]
-    if kind == "record":
-        fields = [pattern_of(f["type"], names) for f in schema["fields"]]
-        return None if None in fields else b"".join(f for f in fields if f is not None)
-    return None
-
-
-def _union_pattern(branches: list[Any], names: Names) -> bytes | None:
-    options = [_short_array(branch, names) or pattern_of(branch, names) for branch in branches]
-    if None in options or len(options) > _SHORT:
-        return None
-    tagged = [re.escape(bytes([2 * i])) + option for i, option in enumerate(options) if option is not None]
-    return b"(?>" + b"|".join(tagged) + b")"
-
-
-def _short_array(schema: Any, names: Names) -> bytes | None:  # noqa: ANN401 - Avro schemas are JSON
-    """Lists of a few plain numbers; maps of statistics have an item per column and are walked by their number."""
-    schema = names.resolve(schema)
-    if not isinstance(schema, dict) or schema["type"] != "array" or not isinstance(schema["items"], str):
-        return None
-    item = pattern_of(schema["items"], names)
-    if item is None:
-        return None
-    counted = [re.escape(bytes([2 * n])) + _exactly(item, n) for n in range(SHORT_ARRAY + 1)]
-    return b"(?>" + b"|".join(counted) + b")"
-
-
-def skipper(schema: Any, names: Names) -> Skip:  # noqa: ANN401, PLR0911 - one answer per Avro type
-    """Walk a value byte by byte: slow, and right for whatever Avro allows."""
-    schema = names.resolve(schema)
-    if isinstance(schema, list):
-        return _union_skipper([skipper(branch, names) for branch in schema])
-    kind = schema if isinstance(schema, str) else schema["type"]
-    if isinstance(kind, dict | list):
-        return skipper(kind, names)
-    if kind in _FIXED_BYTES:
-        return _fixed_skipper(_FIXED_BYTES[kind])
-    if kind in ("int", "long", "enum"):
-        return _skip_long
-    if kind in ("string", "bytes"):
-        return _skip_bytes
-    if kind == "fixed":
-        return _fixed_skipper(schema["size"])
-    if kind == "record":
-        return _sequence_skipper([skipper(f["type"], names) for f in schema["fields"]])
-    if kind == "array":
-        return _blocks_skipper(skipper(schema["items"], names))
-    if kind == "map":
-        return _blocks_skipper(_sequence_skipper([_skip_bytes, skipper(schema["values"], names)]))
-    raise UnsupportedTableError(
-        f"a manifest has a field of Avro type {kind!r}",
-        consequence="Where the fields behind it lie cannot be told",
-        remedy="rewrite the table's manifests with a current engine (CALL rewrite_manifests)",
-    )
-
-
-def _skip_long(data: bytes, at: int) -> int:
-    while data[at] & _CONTINUES:
-        at += 1
-    return at + 1
-
-
-def _skip_bytes(data: bytes, at: int) -> int:
-    length, at = read_long(data, at)
-    if length < 0:
-        raise IndexError(length)  # as reading behind the end does: the bytes are no record
-    return at + length
-
-
-def _fixed_skipper(size: int) -> Skip:
-    return lambda _data, at: at + size
-
-
-def _union_skipper(branches: list[Skip]) -> Skip:
-    def skip(data: bytes, at: int) -> int:
-        branch, at = read_long(data, at)
-        if branch < 0:
-            raise IndexError(branch)
-        return branches[branch](data, at)
-
-    return skip
-
-
-def _sequence_skipper(fields: list[Skip]) -> Skip:
-    def skip(data: bytes, at: int) -> int:
-        for one in fields:
-            at = one(data, at)
-        return at
-
-    return skip
-
-
-def _blocks_skipper(item: Skip) -> Skip:
-    """Blocks of items until one of none; a negative number says that the block's size follows."""
-
-    def skip(data: bytes, at: int) -> int:
-        count, at = read_long(data, at)
-        while count:
-            if count < 0:
-                size, at = read_long(data, at)
-                at += size
-            else:
-                for _ in range(count):
-                    at = item(data, at)
-            count, at = read_long(data, at)
-        return at
-
-    return skip
+    return _Single(part, skip) if item is None else _Counted(part, skip, item, optional=optional)

@@ -121,10 +121,19 @@ class CaptureRun:
     ) -> Opened:
         committed = None if self.checkpoint is None else self.checkpoint.position_of(table.table, table.branch)
         if known is None:
-            plan = plan_capture(history, committed=committed, settings=settings)
+            attempted = self._attempted(table)
+            plan = plan_capture(history, committed=committed, settings=settings, attempted=attempted)
         else:
             plan = _plan_again(history, known.ranges[table.table, table.branch], settings)
         return Opened(table=table, settings=settings, history=history, plan=plan, committed=committed)
+
+    def _attempted(self, table: SourceTable) -> Position | None:
+        """Where the first capture ended that began at the checkpoint and was never committed."""
+        pending = None if self.checkpoint is None else self.checkpoint.pending
+        for taken in () if pending is None else pending.ranges:
+            if (taken.source, taken.branch) == (table.table, table.branch):
+                return taken.attempted or taken.to_inclusive
+        return None
 
     def _settle(self, sources: tuple[Opened, ...]) -> Outcome:
         """Nothing to process: the checkpoint moves at once, so that snapshot expiry cannot strand an idle consumer."""
@@ -191,13 +200,17 @@ class CaptureRun:
                 from_exclusive=source.committed,
                 to_inclusive=source.plan.to_inclusive,
                 icdc_table=self._icdc_table(source.table, capture_id) if needs_tables else None,
+                before_table=self._icdc_table(source.table, capture_id, role="before")
+                if needs_tables and source.settings.captures_changes
+                else None,
+                attempted=self._attempted(source.table),
             )
             for source in sources
         )
 
-    def _icdc_table(self, table: SourceTable, capture_id: str) -> str:
+    def _icdc_table(self, table: SourceTable, capture_id: str, *, role: str = "") -> str:
         label = table.table if table.branch == "main" else f"{table.table}@{table.branch}"
-        return f"{self.request.icdc_namespace}.{icdc_table_name(label, capture_id)}"
+        return f"{self.request.icdc_namespace}.{icdc_table_name(label, capture_id, role)}"
 
     def _write(self, changed: Checkpoint) -> None:
         """Write only over what was read: another writer in between is a conflict and not a victim."""
@@ -222,6 +235,7 @@ class CaptureRun:
                 table=source.table,
                 settings=source.settings,
                 icdc_table=taken.icdc_table,
+                before_table=taken.before_table,
                 identity=identity,
                 location=self.request.icdc_location,
             )
@@ -271,7 +285,14 @@ def _plan_again(history: IcebergSource, taken: SourceRange, settings: CaptureSet
     if start is None and taken.kind is Kind.RANGE and settings.start.kind in ("snapshot", "time"):
         initial = settings.start
         start = starting_position(history, snapshot_id=initial.snapshot_id, time_ms=initial.time_ms)
-    return replan(history, kind=taken.kind, from_exclusive=start, to_inclusive=taken.to_inclusive, settings=settings)
+    return replan(
+        history,
+        kind=taken.kind,
+        from_exclusive=start,
+        to_inclusive=taken.to_inclusive,
+        settings=settings,
+        attempted=taken.attempted,
+    )
 
 
 def _refuse_unknown_ranges(source: Opened, ready: PreparedIcdc) -> None:

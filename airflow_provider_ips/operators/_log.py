@@ -31,6 +31,11 @@ def source_lines(record: SourceRecord, engine_name: str | None) -> Iterator[str]
     if record.icdc_table is not None:
         yield f"  {volume(record.captured)} of {volume(record.table)}{_avoided(record)}"
         yield f"  read it as {engine_name}"
+    if record.before is not None:
+        yield f"  changed rows came from {volume(record.before)}, as they were at {start}: {record.before_table}"
+    if record.superset:
+        exact = f"row-exact where {record.predicate}" if record.predicate else f"no predicate: {record.no_predicate}"
+        yield f"  it holds unchanged rows too ({exact})"
     for bound in (*record.ranges, *record.partitions):
         shown = f"{bound.lower} to {bound.upper}" if bound.known else f"unknown ({bound.reason})"
         yield f"  {bound.column}: {shown}"

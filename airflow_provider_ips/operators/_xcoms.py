@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_ips.core.identifiers import XCOM_KEY_PATTERN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from airflow_provider_ips.core.record import CaptureRecord, SourceRecord
 
@@ -15,15 +15,22 @@ SIDES = ("lower", "upper")
 
 
 def xcoms_of(
-    record: CaptureRecord, range_columns: Mapping[str, tuple[str, ...]], *, engine_catalog: str | None
+    record: CaptureRecord,
+    range_columns: Mapping[str, tuple[str, ...]],
+    *,
+    engine_catalog: str | None,
+    with_before: Collection[str] = (),
 ) -> Iterator[tuple[str, Any]]:
     """
     Yield what is pushed, one key after the other.
 
     :param range_columns: by source key, the columns asked for; they have their keys even if nothing was captured.
+    :param with_before: the keys of sources whose changes are captured.
     """
     for source in record.sources:
         yield source.key, engine_name(source.icdc_table, engine_catalog)
+        if source.key in with_before:
+            yield f"{source.key}.before", engine_name(source.before_table, engine_catalog)
         bounds = {f"{source.key}.{side}.{column}": None for column in range_columns[source.key] for side in SIDES}
         yield from {**bounds, **dict(_bounds(source))}.items()
     yield "capture_id", record.capture_id

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator, SkipMixin
 from airflow.sdk.exceptions import AirflowRescheduleException, AirflowSkipException
 
+from airflow_provider_ips.checkpoints.opening import check_store, open_store
 from airflow_provider_ips.core.errors import CheckpointConflictError
 from airflow_provider_ips.core.settings import CaptureSettings, parse_sources
 from airflow_provider_ips.operators import _context, _wiring
@@ -42,7 +43,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
     (the ICDC table) per source that references just these. ``capture.output["db.playback"]`` is its name. The
     checkpoint moves when :class:`~airflow_provider_ips.operators.commit.IpCommitOperator` succeeds.
 
-    Pushes XComs under these keys: the source's name (the ICDC table), ``<source>.lower.<column>`` and
+    Pushes XComs under these keys: the source's name (the ICDC table), ``<source>.before`` (with all three operations,
+    the table of what changed rows were before), ``<source>.lower.<column>`` and
     ``<source>.upper.<column>`` (bounds of ``range_columns`` and partitions), ``capture_id``, ``capture`` (the record).
 
     .. seealso::
@@ -53,10 +55,16 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
     :param consumer: Who owns the checkpoint. The default, ``<dag_id>.<task_id>``, belongs to this task alone; a mapped
         capture adds its sources. A name given here survives renames. (templated)
     :param capture_mode: How the captured files are handed over. Only ``"ICDC"`` is known.
-    :param data_operations: Which operations are captured. This release captures ``("append",)``.
+    :param data_operations: Which operations are captured: ``("append",)``, the log of appends; or all three,
+        ``("append", "overwrite", "delete")``, the net change, with the rows' origin in ``<source>.before``.
     :param on_other_operation: What to do about a snapshot that removes or changes rows: ``"fail"``; ``"skip"``, to
         capture the log of appends whatever else happens. (templated)
-    :param on_superset: For change captures only.
+    :param on_superset: With all three operations, what to do when files that changes rewrote carry unchanged rows
+        along: ``"fail"``; ``"allow"``, right for jobs that merge by key or filter by the captured keys; ``"complete"``,
+        to have also what deletes left of the files they reached, right for jobs that drop all captured keys and insert.
+        (templated)
+    :param equality_deletes: What to do about equality deletes, as streaming writers leave them: ``"fail"``; or
+        ``"carry"``, where the engine applies them. (templated)
     :param initial: Where a first run starts: ``"full"``, ``"latest"``, a snapshot id as a string, or an ISO timestamp
         with its zone. (templated)
     :param on_gap: What to do when the checkpoint is no longer in the table's lineage: ``"fail"``, ``"resync"`` or
@@ -73,7 +81,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         only those directly behind this task.
     :param on_active_run: When another run of this consumer has captured and is still active: ``"fail"``, or ``"wait"``
         until it is not.
-    :param checkpoint_store: Where checkpoints live; the default is ``[ips] checkpoint_store``.
+    :param checkpoint_store: Where the checkpoint lives: ``"variable"``, ``"iceberg"``, or a store of your own; the
+        default is ``[ips] checkpoint_store``.
     :param max_active_tis_per_dag: One at a time, for one consumer has one pending capture. A mapped capture has one
         consumer for each instance, and is not limited.
     """
@@ -83,6 +92,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         "iceberg_conn_id",
         "consumer",
         "on_other_operation",
+        "on_superset",
+        "equality_deletes",
         "initial",
         "on_gap",
         "range_columns",
@@ -104,6 +115,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         data_operations: str | Collection[str] = ("append",),
         on_other_operation: str = "fail",
         on_superset: str = "fail",
+        equality_deletes: str = "fail",
         initial: str | datetime = "full",
         on_gap: str = "fail",
         max_snapshots: int | None = None,
@@ -116,7 +128,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         skip_if_empty: bool = True,
         ignore_downstream_trigger_rules: bool = True,
         on_active_run: str = "fail",
-        checkpoint_store: CheckpointStore | None = None,
+        checkpoint_store: CheckpointStore | str | None = None,
         max_active_tis_per_dag: int | None = 1,
         **kwargs: Any,
     ) -> None:
@@ -128,6 +140,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         self.data_operations = data_operations
         self.on_other_operation = on_other_operation
         self.on_superset = on_superset
+        self.equality_deletes = equality_deletes
         self.initial = initial
         self.on_gap = on_gap
         self.max_snapshots = max_snapshots
@@ -160,7 +173,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
 
         _wiring.check_dag(context["dag"])
         request = self._request(_context.run_identity(context))
-        store = _context.open_store(self.checkpoint_store)
+        store = open_store(self.checkpoint_store, iceberg_conn_id=self.iceberg_conn_id)
         catalog = _context.open_catalog(self.iceberg_conn_id)
         checkpoint = store.read(request.consumer)
         if checkpoint is None and self.consumer is None:
@@ -186,6 +199,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         """Refuse what cannot be right. What is still a template is passed over here, and met again in ``execute``."""
         check_choice("capture_mode", self.capture_mode, CAPTURE_MODES)
         check_choice("on_active_run", self.on_active_run, ON_ACTIVE_RUN)
+        check_store(self.checkpoint_store)
         for name in ("skip_if_empty", "ignore_downstream_trigger_rules"):
             check_choice(name, getattr(self, name), (True, False))
         check_texts(self)
@@ -260,7 +274,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         from airflow_provider_ips.operators._xcoms import xcoms_of
 
         columns = {source.xcom_key: settings.range_columns for source, settings in request.sources}
-        for key, value in xcoms_of(outcome.record, columns, engine_catalog=self.engine_catalog):
+        changing = [source.xcom_key for source, settings in request.sources if settings.captures_changes]
+        for key, value in xcoms_of(outcome.record, columns, engine_catalog=self.engine_catalog, with_before=changing):
             context["ti"].xcom_push(key=key, value=value)
 
     def _tell(self, outcome: Outcome, *, is_committed: bool) -> None:

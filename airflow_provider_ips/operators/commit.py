@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator, XComArg
 
+from airflow_provider_ips.checkpoints.opening import open_store
 from airflow_provider_ips.core.errors import EvidenceError, InputError, IpsError
 from airflow_provider_ips.core.identifiers import TableIdentifier
 from airflow_provider_ips.operators import _context, _evidence, _wiring
@@ -55,7 +56,9 @@ class Captured:
             consumer=record["consumer"],
             run=RunIdentity.from_json(requested["run"]),
             iceberg_conn_id=requested["iceberg_conn_id"],
-            icdc_tables=tuple(s["icdc_table"] for s in record["sources"] if s["icdc_table"] is not None),
+            icdc_tables=tuple(
+                table for s in record["sources"] for table in (s["icdc_table"], s["before_table"]) if table is not None
+            ),
             settled=requested["settled"],
             replayed=requested["replayed"],
         )
@@ -205,7 +208,7 @@ class IpCommitOperator(BaseOperator):
     def _move(self, captured: Captured, context: Context) -> CommitResult:
         from airflow_provider_ips.core.transitions import commit
 
-        store = self._store(context)
+        store = self._store(captured, context)
         read = store.read(captured.consumer)
         result = commit(
             read,
@@ -220,9 +223,10 @@ class IpCommitOperator(BaseOperator):
             store.write(result.checkpoint, expected_revision=None if read is None else read.revision)
         return result
 
-    def _store(self, context: Context) -> CheckpointStore:
-        capture = context["dag"].task_dict[self.capture_task_id]
-        return _context.open_store(_wiring.argument(capture, "checkpoint_store"))  # type: ignore[arg-type]
+    def _store(self, captured: Captured, context: Context) -> CheckpointStore:
+        """Open the store of the capture itself: a commit elsewhere would find nothing to commit."""
+        store: Any = _wiring.argument(context["dag"].task_dict[self.capture_task_id], "checkpoint_store")
+        return open_store(store, iceberg_conn_id=captured.iceberg_conn_id)
 
     def _drop(self, captured: Captured, result: CommitResult) -> list[str]:
         """Drop what is no longer kept. The checkpoint has moved, so a table that stays behind is no failure."""

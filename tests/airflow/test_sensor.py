@@ -324,10 +324,6 @@ def test_parsing_leaves_the_heavy_libraries_alone():
         ({"consumer": "c", "table": "events"}, "malformed table identifier 'events'"),
         ({"consumer": "c", "table": SourceTable("db.t", on_gap="guess")}, "on_gap='guess'"),
         ({"consumer": "c", "data_operations": ("append", "delete")}, "data_operations"),
-        (
-            {"consumer": "c", "data_operations": ("append", "overwrite", "delete")},
-            "not in this release",
-        ),
         ({"consumer": "c", "on_gap": "guess"}, "on_gap='guess'"),
     ],
     ids=str,

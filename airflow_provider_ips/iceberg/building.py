@@ -1,0 +1,138 @@
+"""One attempt at one ICDC table: built whole, published by one register call."""
+
+from __future__ import annotations
+
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.io import load_file_io
+
+from airflow_provider_ips.core.errors import CatalogError, IcdcConflictError
+from airflow_provider_ips.core.selection import Take
+from airflow_provider_ips.iceberg.faults import describe, foreign_faults
+from airflow_provider_ips.iceberg.manifest_lists import write_manifest_list
+from airflow_provider_ips.iceberg.metadata import IDENTITY, Identity, icdc_metadata, icdc_snapshot_id
+from airflow_provider_ips.iceberg.moves import copy_manifest, splice_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import ManifestFile
+
+    from airflow_provider_ips.core.identifiers import TableIdentifier
+    from airflow_provider_ips.core.selection import Selection
+    from airflow_provider_ips.iceberg.moved import Moved
+    from airflow_provider_ips.iceberg.source import IcebergSource
+
+PARALLEL_COPIES: Final = 8
+
+
+class Build:
+    """One attempt at one ICDC table. Its files carry the attempt's own mark, so attempts never share a file."""
+
+    def __init__(self, catalog: Catalog, source: IcebergSource, identity: Identity, location: str) -> None:
+        self._catalog = catalog
+        self._source = source
+        self._identity = identity
+        self._location = location
+        self._io = load_file_io(dict(catalog.properties), location)
+        self._attempt = secrets.token_hex(6)
+        self._snapshot_id = icdc_snapshot_id(identity.fingerprint)
+        self._written: list[str] = []
+
+    def move(self, selections: Sequence[Selection], listed: Mapping[str, ManifestFile]) -> list[Moved]:
+        """Copy or splice every manifest, several at a time; clean up if any fails."""
+        jobs = [(s, listed[s.manifest.path], self._path(f"m{i}.avro")) for i, s in enumerate(selections)]
+        try:
+            with ThreadPoolExecutor(max_workers=max(1, min(PARALLEL_COPIES, len(jobs)))) as pool:
+                moved = list(pool.map(lambda job: self._move(*job), jobs))
+        except BaseException:
+            self._clean()
+            raise
+        return [m for m in moved if m.manifest is not None]
+
+    def _move(self, selection: Selection, manifest: ManifestFile, path: str) -> Moved:
+        if selection.take is Take.WHOLE and selection.manifest.volume_known:
+            return copy_manifest(self._source.table.io, self._io, manifest, path)
+        return splice_manifest(self._source.table.io, self._io, manifest, selection, path)
+
+    def publish(self, target: TableIdentifier, moved: Sequence[Moved]) -> None:
+        """Write list and metadata, then register: the table is there complete, or not at all."""
+        manifest_list = self._path("snap.avro")
+        # Java reads the version up to the first dash, and logs a stack trace at every load if it finds none there.
+        metadata_path = self._own(f"00000-{self._attempt}.metadata.json")
+        try:
+            write_manifest_list(
+                self._io.new_output(manifest_list),
+                [m.manifest for m in moved if m.manifest is not None],
+                format_version=self._source.format_version,
+                snapshot_id=self._snapshot_id,
+                sequence_number=self._identity.to_inclusive.sequence_number,
+            )
+            document = icdc_metadata(
+                self._source.metadata,
+                self._identity,
+                location=self._location,
+                manifest_list=manifest_list,
+                totals=_totals(moved),
+            )
+            with self._io.new_output(metadata_path).create(overwrite=True) as stream:
+                stream.write(document)
+        except BaseException:
+            self._clean()
+            raise
+        self._register(target, metadata_path)
+
+    def _register(self, target: TableIdentifier, metadata_path: str) -> None:
+        try:
+            self._catalog.register_table(target.parts, metadata_path)
+        except TableAlreadyExistsError:
+            self._settle(target, metadata_path, None)
+        except foreign_faults() as error:
+            self._settle(target, metadata_path, error)
+
+    def _settle(self, target: TableIdentifier, metadata_path: str, error: Exception | None) -> None:
+        """A register whose outcome is unknown is settled by looking, never by deleting first."""
+        try:
+            there = self._catalog.load_table(target.parts)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            self._clean()
+            raise CatalogError(
+                f"the catalog did not register {target}: {describe(error) if error else 'it vanished meanwhile'}",
+                consequence="Nothing was captured and no checkpoint moved",
+                remedy="check that the connection may create tables in the ICDC namespace, then retry the task",
+            ) from error
+        if there.metadata_location == metadata_path:
+            return
+        self._clean()
+        if there.metadata.properties.get(IDENTITY) != self._identity.fingerprint:
+            raise IcdcConflictError(
+                f"{target} exists already and is not this capture of {self._identity.source}",
+                consequence="Handing it to the job would process other rows",
+                remedy="drop that table if nobody needs it, or set another icdc_namespace",
+            ) from error
+
+    def _path(self, name: str) -> str:
+        return self._own(f"{self._attempt}-{name}")
+
+    def _own(self, name: str) -> str:
+        path = f"{self._location}/metadata/{name}"
+        self._written.append(path)
+        return path
+
+    def _clean(self) -> None:
+        """Take back what this attempt wrote. What cannot be deleted now is an orphan, not a danger."""
+        for path in self._written:
+            try:
+                self._io.delete(path)
+            except foreign_faults():
+                continue
+
+
+def _totals(moved: Sequence[Moved]) -> dict[str, str]:
+    files = str(sum(m.files for m in moved if m.manifest is not None and m.manifest.content == 0))
+    records = str(sum(m.records for m in moved if m.manifest is not None and m.manifest.content == 0))
+    return {"added-data-files": files, "added-records": records, "total-data-files": files, "total-records": records}

@@ -1,0 +1,84 @@
+"""Where ICDC tables are: their namespace in the catalog, and a folder of their own."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchNamespaceError
+
+from airflow_provider_ips.core.errors import CatalogError, InputError
+from airflow_provider_ips.iceberg.faults import describe, foreign_faults, mapped
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from airflow_provider_ips.core.identifiers import TableIdentifier
+    from airflow_provider_ips.iceberg.source import IcebergSource
+
+
+def check_icdc_namespace(catalog: Catalog, namespace: str) -> None:
+    """Make sure that ICDC tables can be made there, before anything else is written."""
+    parts = tuple(namespace.split("."))
+    if any(not re.fullmatch(r"[A-Za-z0-9_\-]+", part) for part in parts):
+        raise InputError(
+            f"icdc_namespace {namespace!r} is no namespace that every catalog accepts",
+            consequence="ICDC tables could not be made in it",
+            remedy='use letters, digits, "_" and "-", with dots between levels, for example "icdc"',
+        )
+    try:
+        catalog.load_namespace_properties(parts)
+    except NoSuchNamespaceError:
+        _create_namespace(catalog, namespace, parts)
+    except foreign_faults() as error:
+        raise _no_rights(catalog, namespace, error) from error
+
+
+def _create_namespace(catalog: Catalog, namespace: str, parts: tuple[str, ...]) -> None:
+    try:
+        catalog.create_namespace(parts)
+    except NamespaceAlreadyExistsError:
+        return  # another capture was quicker
+    except foreign_faults() as error:
+        raise _no_rights(catalog, namespace, error) from error
+
+
+def _no_rights(catalog: Catalog, namespace: str, error: Exception) -> CatalogError:
+    return CatalogError(
+        f"the ICDC namespace {namespace!r} cannot be used in catalog {catalog.name!r}: {describe(error)}",
+        consequence="No ICDC table can be made, so nothing was captured and no checkpoint moved",
+        remedy=f"let the connection's user create tables in {namespace!r}, or name another one by icdc_namespace",
+    )
+
+
+def icdc_location(catalog: Catalog, source: IcebergSource, target: TableIdentifier, wished: str | None) -> str:
+    """Give the ICDC table a place of its own: as asked, or below the namespace or warehouse, or beside the source."""
+    base = wished or _namespace_location(catalog, target)
+    source_home = source.metadata.location.rstrip("/")
+    if base is None:
+        base = f"{source_home.rpartition('/')[0]}/__{'_'.join(target.namespace)}"
+    home = f"{base.rstrip('/')}/{target.name}"
+    if f"{_plain(home)}/".startswith(f"{_plain(source_home)}/"):
+        raise InputError(
+            f"the ICDC table's location {home} lies under the source's, {source_home}",
+            consequence="The source's orphan clean-up would delete its files, or a drop of one could reach the other",
+            remedy="set icdc_location, or the ICDC namespace's location, to a folder outside the source's",
+        )
+    return home
+
+
+def _namespace_location(catalog: Catalog, target: TableIdentifier) -> str | None:
+    with mapped(f"reading the properties of namespace {'.'.join(target.namespace)}"):
+        location = catalog.load_namespace_properties(target.namespace).get("location")
+    if location:
+        return str(location)
+    warehouse = catalog.properties.get("warehouse", "")
+    if "://" in warehouse or warehouse.startswith(("/", "file:")):
+        return f"{warehouse.rstrip('/')}/{'.'.join(target.namespace)}"
+    return None
+
+
+def _plain(location: str) -> str:
+    """The path without what different writers put before or into it: schemes, doubled slashes, ``..``."""
+    return posixpath.normpath(re.sub(r"^([a-z0-9]+:)?/*", "/", location))
