@@ -37,12 +37,32 @@ def _modules(*names: str) -> list[dict[str, Any]]:
 _OPTIONS: dict[str, dict[str, str]] = {
     "checkpoint_store": {
         "description": (
-            "Where checkpoints live: ``variable`` keeps one Airflow Variable per consumer, readable in the UI.\n"
+            "Where checkpoints live: ``variable`` keeps one Airflow Variable per consumer, readable in the UI;\n"
+            "``iceberg`` one small log table per consumer, with compare-and-set, for several deployments.\n"
         ),
         "version_added": "0.1.0",
         "type": "string",
         "example": "variable",
         "default": "variable",
+    },
+    "checkpoint_conn_id": {
+        "description": (
+            "The Iceberg connection behind which ``checkpoint_store = iceberg`` keeps its logs.\n"
+            "Empty: each capture's own connection, and ``iceberg_default`` for commands.\n"
+        ),
+        "version_added": "0.1.0",
+        "type": "string",
+        "example": "lake",
+        "default": "",
+    },
+    "checkpoint_namespace": {
+        "description": (
+            "The namespace in which ``checkpoint_store = iceberg`` makes its logs. It is created when missing.\n"
+        ),
+        "version_added": "0.1.0",
+        "type": "string",
+        "example": "ops.ips_checkpoints",
+        "default": "ips_checkpoints",
     },
     "icdc_namespace": {
         "description": (

@@ -6,15 +6,12 @@ import time
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.positions import RunIdentity
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
     from pyiceberg.catalog import Catalog
-
-    from airflow_provider_ips.core.store import CheckpointStore
 
 ACTIVE_STATES = ["queued", "running"]
 
@@ -47,24 +44,6 @@ def open_catalog(iceberg_conn_id: str) -> Catalog:
     from airflow_provider_ips.hooks.ips import IpsHook
 
     return IpsHook(iceberg_conn_id).catalog
-
-
-def open_store(store: CheckpointStore | None) -> CheckpointStore:
-    """Use the store given to the operator, else the configured one."""
-    if store is not None:
-        return store
-    from airflow.sdk.configuration import conf
-
-    name = conf.get("ips", "checkpoint_store", fallback="variable")
-    if name != "variable":
-        raise InputError(
-            f"[ips] checkpoint_store={name!r} is unknown",
-            consequence="Checkpoints can neither be read nor written",
-            remedy="set it to 'variable', or leave it out",
-        )
-    from airflow_provider_ips.checkpoints.variable import VariableStore
-
-    return VariableStore()
 
 
 def configured_namespace() -> str:

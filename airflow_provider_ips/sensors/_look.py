@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_ips.checkpoints.opening import open_named_store
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.watch import SourceKey
 from airflow_provider_ips.core.watching import Watcher, missing_source
-from airflow_provider_ips.operators._context import now_ms, open_store
+from airflow_provider_ips.operators._context import now_ms
 from airflow_provider_ips.operators._wiring import is_capture
 from airflow_provider_ips.triggers._tables import Tables, read_starts
 
 if TYPE_CHECKING:
     from airflow_provider_ips.core.positions import Position
+    from airflow_provider_ips.core.store import CheckpointStore
     from airflow_provider_ips.core.watch import Watch
     from airflow_provider_ips.core.watching import Round
 
@@ -20,10 +22,11 @@ if TYPE_CHECKING:
 class Looker:
     """Looks from where the consumer stands, each time anew."""
 
-    def __init__(self, watch: Watch, iceberg_conn_id: str, *, consumer_may_be_new: bool) -> None:
+    def __init__(self, watch: Watch, iceberg_conn_id: str, store: str | None, *, consumer_may_be_new: bool) -> None:
         self._watch = watch
         self._watcher = Watcher(watch)
         self._tables = Tables(iceberg_conn_id)
+        self._store = open_named_store(store, iceberg_conn_id=iceberg_conn_id) if watch.consumer is not None else None
         self._consumer_may_be_new = consumer_may_be_new
         self._keys = tuple(SourceKey.of(source) for source in watch.sources)
 
@@ -37,16 +40,16 @@ class Looker:
         return self._watcher.judge(histories, starts, now_ms=now_ms())
 
     def _starts(self) -> dict[SourceKey, Position | None]:
-        if self._watch.consumer is None:
+        if self._watch.consumer is None or self._store is None:
             return {}
-        known, starts = read_starts(self._watch.consumer, self._keys)
+        known, starts = read_starts(self._store, self._watch.consumer, self._keys)
         if not known and not self._consumer_may_be_new:
-            raise _unknown(self._watch.consumer)
+            raise _unknown(self._watch.consumer, self._store)
         return starts
 
 
-def _unknown(consumer: str) -> InputError:
-    known = ", ".join(repr(name) for name in open_store(None).consumers()) or "none"
+def _unknown(consumer: str, store: CheckpointStore) -> InputError:
+    known = ", ".join(repr(name) for name in store.consumers()) or "none"
     return InputError(
         f"consumer {consumer!r} has no checkpoint, and no capture of this DAG owns it",
         consequence="A misspelt name would take the whole table for new in every run",

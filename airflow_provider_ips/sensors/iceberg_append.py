@@ -9,6 +9,7 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout, AirflowSkipException
 
+from airflow_provider_ips.checkpoints.opening import check_store
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.watch import Watch, parse_interval
 
@@ -62,6 +63,8 @@ class IcebergAppendSensor(BaseSensorOperator):
     :param or_after: Let less through once the oldest unprocessed snapshot is so old (timedelta or seconds).
     :param require: Of several tables, whether ``"any"`` or ``"all"`` must be ready.
     :param missing: What to do about a table, namespace or branch that does not exist: ``"wait"`` or ``"fail"``.
+    :param checkpoint_store: Where the consumer's checkpoint lives, by name. Left out: where the capture of this DAG
+        that owns the consumer keeps it, else ``[ips] checkpoint_store``.
     :param deferrable: Wait in the triggerer, without a worker. The default is ``[operators] default_deferrable``.
         ``poke_interval`` is then the pause between two polls.
     """
@@ -87,6 +90,7 @@ class IcebergAppendSensor(BaseSensorOperator):
         or_after: timedelta | float | None = None,
         require: str = "any",
         missing: str = "wait",
+        checkpoint_store: str | None = None,
         deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
@@ -106,6 +110,7 @@ class IcebergAppendSensor(BaseSensorOperator):
         self.or_after = or_after
         self.require = require
         self.missing = missing
+        self.checkpoint_store = checkpoint_store
         self.deferrable = deferrable
         self._looker: Looker | None = None
         parse_interval("poke_interval", self.poke_interval)
@@ -160,6 +165,7 @@ class IcebergAppendSensor(BaseSensorOperator):
         trigger = IcebergAppendTrigger(
             **self._parameters(self._as_the_capture(context)),
             iceberg_conn_id=self.iceberg_conn_id,
+            checkpoint_store=self._store_name(context),
             poll_interval=self.poke_interval,
             once=True,
             give_up_at_ms=give_up_at_ms,
@@ -180,7 +186,8 @@ class IcebergAppendSensor(BaseSensorOperator):
             self._check()
             watch = Watch.parse(**self._parameters(self._as_the_capture(context)))
             is_known = self.initial is not None or capture_of(self.consumer, context["dag"]) is not None
-            self._looker = Looker(watch, self.iceberg_conn_id, consumer_may_be_new=is_known)
+            store = self._store_name(context)
+            self._looker = Looker(watch, self.iceberg_conn_id, store, consumer_may_be_new=is_known)
         return self._looker
 
     def _as_the_capture(self, context: Context) -> dict[str, Any]:
@@ -190,6 +197,14 @@ class IcebergAppendSensor(BaseSensorOperator):
         owner = capture_of(self.consumer, context["dag"])
         left_out = [name for name in _AS_THE_CAPTURE if getattr(self, name) is None]
         return {name: None if owner is None else setting_of(owner, name) for name in left_out}
+
+    def _store_name(self, context: Context) -> str | None:
+        """A store that a capture brings itself, which has no name, is for that capture alone."""
+        from airflow_provider_ips.sensors._look import capture_of, setting_of
+
+        owner = None if self.checkpoint_store else capture_of(self.consumer, context["dag"])
+        name = self.checkpoint_store if owner is None else setting_of(owner, "checkpoint_store")
+        return name if isinstance(name, str) else None
 
     def _parameters(self, replacing: Mapping[str, Any]) -> dict[str, Any]:
         """What sensor and trigger share; what is left out is left to :class:`Watch`."""
@@ -204,6 +219,7 @@ class IcebergAppendSensor(BaseSensorOperator):
                 consequence="The sensor would not know from where to look",
                 remedy="set consumer= to wait for what a capture has not committed, or since= to a snapshot id or time",
             )
+        check_store(self.checkpoint_store)
         later = {"table": "known.later"}
         templates = [name for name in self.template_fields if _is_template(getattr(self, name))]
         Watch.parse(**self._parameters({name: later.get(name) for name in templates}))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_ips.core.history import TableHistory
     from airflow_provider_ips.core.positions import Position
+    from airflow_provider_ips.core.store import CheckpointStore
     from airflow_provider_ips.core.watch import SourceKey
 
 MAX_CALLS_AT_ONCE = 8
@@ -115,11 +116,11 @@ def shared_tables(iceberg_conn_id: str) -> Tables:
     return Tables(iceberg_conn_id)
 
 
-def read_starts(consumer: str, keys: Sequence[SourceKey]) -> tuple[bool, dict[SourceKey, Position | None]]:
+def read_starts(
+    store: CheckpointStore, consumer: str, keys: Sequence[SourceKey]
+) -> tuple[bool, dict[SourceKey, Position | None]]:
     """Where a consumer stands in each source, and whether it has a checkpoint at all."""
-    from airflow_provider_ips.operators._context import open_store
-
-    checkpoint = open_store(None).read(consumer)
+    checkpoint = store.read(consumer)
     if checkpoint is None:
         return False, dict.fromkeys(keys)
     return True, {key: checkpoint.position_of(key.table, key.branch) for key in keys}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
+from airflow_provider_ips.checkpoints.opening import check_store, open_named_store
 from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.watch import SourceKey, Watch, parse_interval, parse_since, watched_to_text
@@ -62,6 +63,7 @@ class IcebergAppendTrigger(BaseEventTrigger):
     :param or_after: Let less through once the oldest snapshot is so old.
     :param require: ``"any"`` or ``"all"`` of several tables.
     :param missing: ``"wait"`` for a table that does not exist yet, or ``"fail"`` (a sensor only; a watcher waits).
+    :param checkpoint_store: Where the consumer's checkpoint lives, by name; the default is ``[ips] checkpoint_store``.
     :param poll_interval: Seconds between two polls.
     :param once: Give one event and end, also for what an author must know (a sensor). A watcher goes on for ever.
     :param give_up_at_ms: With ``once``: when to give the event of a timeout.
@@ -85,6 +87,7 @@ class IcebergAppendTrigger(BaseEventTrigger):
         or_after: timedelta | float | None = None,
         require: str = "any",
         missing: str = "wait",
+        checkpoint_store: str | None = None,
         poll_interval: float = 60.0,
         once: bool = False,
         give_up_at_ms: int | None = None,
@@ -108,6 +111,8 @@ class IcebergAppendTrigger(BaseEventTrigger):
             missing=missing,
         )
         self.iceberg_conn_id = iceberg_conn_id
+        check_store(checkpoint_store)
+        self.checkpoint_store = checkpoint_store
         self.since = parse_since(since)
         self.initial = initial
         self.poll_interval = parse_interval("poll_interval", poll_interval)
@@ -132,6 +137,7 @@ class IcebergAppendTrigger(BaseEventTrigger):
                 **self.watch.thresholds.to_json(),
                 "require": self.watch.require.value,
                 "missing": self.watch.missing,
+                "checkpoint_store": self.checkpoint_store,
                 "poll_interval": self.poll_interval,
                 "once": self.once,
                 "give_up_at_ms": self.give_up_at_ms,
@@ -200,7 +206,7 @@ class IcebergAppendTrigger(BaseEventTrigger):
     async def _judge(self, watcher: Watcher, loaded: Loaded) -> Round:
         known, starts = True, dict[SourceKey, Position | None]()
         if self.watch.consumer is not None:
-            known, starts = await in_thread(read_starts, self.watch.consumer, self.keys)
+            known, starts = await in_thread(self._read_starts, self.watch.consumer)
         if not known and not self.once:
             self.log.info("Consumer %s has no checkpoint yet: all of the table is new to it.", self.watch.consumer)
         outcome = await in_thread(watcher.judge, loaded.histories, starts, now_ms=now_ms())
@@ -210,6 +216,14 @@ class IcebergAppendTrigger(BaseEventTrigger):
             if history is None and self.once and self.watch.missing == "fail":
                 raise missing_source(key)
         return outcome
+
+    def _read_starts(self, consumer: str) -> tuple[bool, dict[SourceKey, Position | None]]:
+        store = open_named_store(
+            self.checkpoint_store,
+            iceberg_conn_id=self.iceberg_conn_id,
+            open_catalog=lambda conn_id: shared_tables(conn_id).catalog(),
+        )
+        return read_starts(store, consumer, self.keys)
 
     def _ride_out(self, error: Exception) -> None:
         if self.once and not is_outage(error):

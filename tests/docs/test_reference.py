@@ -81,7 +81,7 @@ def literal(text):
 def test_the_config_table_is_the_provider_info(airflow_says):
     """Airflow shows what the provider info says; the page must say the same."""
     rows = table("docs/reference/config.md", "The section [ips]").rows
-    documented = {code(name): code(value) for name, value, *_ in rows}
+    documented = {code(name): code(value).strip('"') for name, value, *_ in rows}
     assert documented == {name: option["default"] for name, option in airflow_says["options"].items()}
 
 
