@@ -54,7 +54,7 @@ fix: env ## let the formatter and the linter repair what they can
 	ruff check --fix
 
 constraints: env ## resolve constraints.txt anew; what still fits stays (UPGRADE=1: newest of everything)
-	uv pip compile --quiet --universal --python-version 3.11 --extra spark --extra dev --no-annotate \
+	uv pip compile --quiet --universal --python-version 3.11 --extra spark --extra dev --extra bench --no-annotate \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make constraints' \
 		$(if $(UPGRADE),--upgrade) --output-file constraints.txt pyproject.toml
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import shutil
 import subprocess
@@ -57,11 +58,14 @@ class Java:
     name = "java"
 
     def __init__(self, heap: str) -> None:
-        java = shutil.which("java")
-        if java is None or shutil.which("javac") is None:
+        home = os.environ.get("JAVA_HOME")
+        programs = str(Path(home, "bin")) if home else None
+        java = shutil.which("java", path=programs)
+        if java is None or shutil.which("javac", path=programs) is None:
             raise ContenderError(
-                "the published code is compiled as it starts, and there is no Java compiler on the PATH: install a JDK "
-                "(Debian: apt-get install openjdk-17-jdk-headless), or leave this contender out with --without java"
+                "the published code is compiled as it starts, and neither the PATH nor JAVA_HOME has a Java compiler: "
+                "install a JDK (Debian: apt-get install openjdk-17-jdk-headless), or leave this contender out with "
+                "--without java"
             )
         # A file and not a pipe: a pipe that nobody reads stops the JVM once it is full.
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the JVM

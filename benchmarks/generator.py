@@ -14,6 +14,7 @@ import sys
 import time
 import uuid
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -34,7 +35,7 @@ SHORT_HISTORY: Final = 1_000
 LISTS_OF_A_LONG_HISTORY: Final = 20
 """Beyond, only the newest: all lists of 10,000 snapshots would be 50,000,000 records that nobody should read."""
 
-_RELEASE: Final = 1  # of the generator: what it made before another one is made again
+_RELEASE: Final = 2  # of the generator: what it made before another one is made again
 _FIRST_COMMIT_MS: Final = 1_767_225_600_000  # 2026-01-01
 _HOUR_MS: Final = 3_600_000
 
@@ -60,7 +61,7 @@ class Generated:
     def expected(self) -> tuple[int, int]:
         """Files and records of the range."""
         stop = self.shape.total_before + self.shape.files
-        entries = EntryBytes(cast("TableVersion", self.shape.format_version))
+        entries = _entry_bytes(self.shape.format_version)
         return self.shape.files, entries.records(self.shape.total_before, stop)
 
     @property
@@ -104,11 +105,17 @@ def open_catalog(folder: Path) -> SqlCatalog:
     return SqlCatalog(CATALOG, uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
 
 
+@cache
+def _entry_bytes(format_version: int) -> EntryBytes:
+    """Encoding the statistics takes a second; they are the same for every table."""
+    return EntryBytes(cast("TableVersion", format_version))
+
+
 class _Table:
     def __init__(self, shape: Shape, location: str, folder: Path) -> None:
         self._shape, self._location, self._folder = shape, location, folder
-        version = cast("TableVersion", shape.format_version)
-        self._entries, self._lists = EntryBytes(version), ListBytes(version)
+        self._entries = _entry_bytes(shape.format_version)
+        self._lists = ListBytes(cast("TableVersion", shape.format_version))
         self._entry_schema, self._list_schema = self._entries.avro_schema, self._lists.avro_schema
         self._has_sequence_numbers = shape.format_version > 1
         self._has_row_ids = shape.format_version > 2  # noqa: PLR2004 - v3
@@ -123,7 +130,7 @@ class _Table:
             for manifest in replaced:
                 del live[manifest]
             fresh = {m: self._manifest(m, f"{number:06d}-m{i}.avro") for i, m in enumerate(written)}
-            live = {**fresh, **live} if not long else _appended(live, fresh)
+            live |= fresh
             if number > first_list:
                 self._list(number, live)
             snapshots.append(self._snapshot(number))
@@ -186,7 +193,7 @@ class _Table:
         if self._has_sequence_numbers:
             meta["sequence-number"] = str(number)
         with Container((self._folder / f"snap-{number:06d}.avro").open("wb"), self._list_schema, meta) as container:
-            for record in live.values():
+            for record in reversed(live.values()):  # engines list the newest first
                 container.add(record)
 
     def _snapshot(self, number: int) -> dict[str, Any]:
@@ -198,7 +205,7 @@ class _Table:
             "manifest-list": f"{self._location}/metadata/snap-{number:06d}.avro",
             "schema-id": 0,
             "summary": {
-                "operation": "append",
+                "operation": "append" if len(piece) else "replace",
                 "spark.app.id": f"app-20260101000000-{number:04d}",
                 "added-data-files": str(len(piece)),
                 "added-records": str(records),
@@ -253,12 +260,6 @@ class _Table:
         if self._has_row_ids:
             document["next-row-id"] = last["first-row-id"] + last["added-rows"]
         return document
-
-
-def _appended(live: dict[Manifest, bytes], fresh: dict[Manifest, bytes]) -> dict[Manifest, bytes]:
-    """Oldest first, and so without a copy for each of ten thousand snapshots."""
-    live |= fresh
-    return live
 
 
 def main() -> None:

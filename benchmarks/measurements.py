@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -61,16 +61,18 @@ class Case:
     shape: dict[str, Any]
     name: str
     contenders: dict[str, Typical]
+    circumstances: dict[str, Any]
 
     @classmethod
     def parse(cls, document: Mapping[str, Any]) -> Self:
         """From JSON."""
         contenders = {name: Typical(**facts) for name, facts in document["contenders"].items()}
-        return cls(shape=dict(document["shape"]), name=document["name"], contenders=contenders)
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
+        return cls(
+            shape=dict(document["shape"]),
+            name=document["name"],
+            contenders=contenders,
+            circumstances=dict(document["circumstances"]),
+        )
 
     def times_faster(self, other: str) -> float | None:
         """How often capture fits into the other contender's wall time."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from benchmarks.histories import Cost
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -70,3 +72,45 @@ def times(ratio: float | None) -> str:
 def megabytes(count: int | None) -> str:
     """Decimal, as disks are sold."""
     return "-" if count is None else f"{count / 1e6:.1f} MB" if abs(count) < 1e7 else f"{count / 1e6:.0f} MB"  # noqa: PLR2004
+
+
+HISTORY_HEADER: Final = (
+    "table's files",
+    "table's snapshots",
+    "captured files",
+    "`load_table`",
+    "capture",
+    "may take",
+    "`load_table`, CPU",
+    "capture, CPU",
+    "may take, CPU",
+)
+
+
+def history_table(cases: Sequence[Case]) -> str:
+    """One line a table."""
+    lines = [HISTORY_HEADER, tuple("---" for _ in HISTORY_HEADER), *(history_row(case) for case in cases)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def history_row(case: Case) -> tuple[str, ...]:
+    """One table's cells."""
+    shape = case.shape
+    costs = [
+        f"{value * 1000:.0f} ms"
+        for cost in (Cost.by_wall(case), Cost.by_cpu(case))
+        for value in (cost.load_seconds, cost.capture_seconds, cost.allowed_seconds)
+    ]
+    sizes = (shape["files"] + shape["files_before"], shape["snapshots"] + shape["snapshots_before"], shape["files"])
+    return (*(f"{size:,}" for size in sizes), *costs)
+
+
+def measured_on(cases: Sequence[Case]) -> str:
+    """When and where, and how busy the machine was with other programs."""
+    lines = []
+    for key in ("date", "cpu", "cores", "python", "java", "pyiceberg"):
+        values = sorted({str(case.circumstances[key]) for case in cases})
+        lines.append((key, ", ".join(values)))
+    loads = [float(case.circumstances["load_average"]) for case in cases]
+    lines.append(("load average before a case", f"{min(loads):.1f} to {max(loads):.1f}" if loads else "-"))
+    return "\n".join(["| | |", "| --- | --- |", *(f"| {key} | {value} |" for key, value in lines)])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Layout = Literal["pure", "half-merged", "merged"]
+Layout = Literal["pure", "half-merged", "merged", "rewritten"]
 LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
 
 ENTRIES_PER_MANIFEST: Final = 10_000
@@ -53,6 +53,8 @@ class Shape:
     ``pure``: every snapshot wrote manifests of its own, as a fast append does. ``half-merged``: every other snapshot
     merged the manifests of the one before it into its own. ``merged``: every snapshot merged, so that each manifest of
     the range holds entries of two or three snapshots, and a reader meets two entries for each one that it wants.
+    ``rewritten``: as pure, and then one more snapshot rewrote all manifests, so that the newest manifest list says
+    nothing about who added what.
     """
 
     files: int
@@ -80,6 +82,11 @@ class Shape:
     @property
     def last(self) -> int:
         """The table's newest snapshot."""
+        return self.last_append + (self.layout == "rewritten")
+
+    @property
+    def last_append(self) -> int:
+        """The newest snapshot that added files."""
         return self.snapshots_before + self.snapshots
 
     @property
@@ -94,6 +101,9 @@ class Shape:
 
     def files_of(self, snapshot: int) -> Piece:
         """What a snapshot added."""
+        if snapshot > self.last_append:
+            end = self.total_before + self.files
+            return Piece(snapshot=snapshot, start=end, stop=end)
         before = snapshot <= self.last_before
         position = snapshot - 1 if before else snapshot - 1 - self.snapshots_before
         total, parts = (self.total_before, self.snapshots_before) if before else (self.files, self.snapshots)
@@ -104,7 +114,8 @@ class Shape:
     def commits(self) -> Iterator[tuple[int, list[Manifest], list[Manifest]]]:
         """Each snapshot with the manifests that it wrote, and those that it replaced by merging."""
         mergeable: list[Manifest] = []
-        for snapshot in range(1, self.last + 1):
+        everything: list[Manifest] = []
+        for snapshot in range(1, self.last_append + 1):
             replaced = self._merges(snapshot, mergeable)
             pieces = tuple(p for m in replaced for p in m.pieces)
             written = list(_split(snapshot, (*pieces, self.files_of(snapshot))))
@@ -114,11 +125,15 @@ class Shape:
             elif snapshot > self.last_before:
                 mergeable = [m for m in mergeable if m not in replaced] if self.layout == "merged" else []
                 mergeable = [*written, *mergeable]
+            everything += written
             yield snapshot, written, replaced
+        if self.layout == "rewritten":
+            pieces = tuple(p for m in everything for p in m.pieces)
+            yield self.last, list(_split(self.last, pieces)), everything
 
     def _merges(self, snapshot: int, mergeable: list[Manifest]) -> list[Manifest]:
         """The newest snapshot's manifests, where this one merges; else, in a merged range, one from before it."""
-        if snapshot <= self.last_before or self.layout == "pure":
+        if snapshot <= self.last_before or self.layout in ("pure", "rewritten"):
             return []
         is_second = (snapshot - self.last_before) % 2 == 0
         if is_second:
