@@ -4,7 +4,7 @@ export PYTHON
 
 PYTEST_ARGS ?=
 HISTORIES_ARGS ?=
-BENCH_ARGS ?=
+BENCH_ARGS ?= --publish
 COMPARE_ARGS ?=
 WORKERS ?= 2
 
@@ -29,7 +29,8 @@ demo: spark-jars ## a plain DAG and its incremental twin over the same late data
 ui: spark-jars ## Airflow with the example DAGs and the demo's tables, on 127.0.0.1
 	@python scripts/ui.py
 
-bench-capture: jars ## capture against Iceberg's Java API and PyIceberg (an hour; BENCH_ARGS=--quick: a minute)
+bench-capture: jars ## capture against Iceberg's Java API and PyIceberg, into docs (an hour; BENCH_ARGS=--quick: minutes)
+	@case '$(BENCH_ARGS)' in *--publish*) uv pip install --quiet --constraint constraints.txt matplotlib ;; esac
 	@python -m benchmarks.capture $(BENCH_ARGS)
 
 compare: jars ## this package and other ways on the same tables, who is right (COMPARE_ARGS='--only merge')
