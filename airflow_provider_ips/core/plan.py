@@ -13,6 +13,7 @@ from airflow_provider_ips.core.history import DATA, DELETES, ancestors, head_pos
 from airflow_provider_ips.core.lineage import prove_lineage
 from airflow_provider_ips.core.positions import Position, format_time
 from airflow_provider_ips.core.record import Decision, Kind, Verdict
+from airflow_provider_ips.core.retired import check_retired
 from airflow_provider_ips.core.roots import is_proven_root
 from airflow_provider_ips.core.selection import CapturePlan, Selection, Take
 from airflow_provider_ips.core.totals import check_listed
@@ -386,6 +387,7 @@ def _range(
     *,
     supersedes: bool,
 ) -> CapturePlan:
+    check_retired(history, judged)
     if to is not None and has_changes(judged):
         return _changes(history, after, judged, to, settings, supersedes=supersedes)
     selections = tuple(

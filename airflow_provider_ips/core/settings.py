@@ -109,16 +109,6 @@ class CaptureSettings:
                 consequence="An append capture never carries unchanged rows along",
                 remedy='leave on_superset out, or set data_operations=("append", "overwrite", "delete")',
             )
-        self._refuse_what_this_release_lacks()
-
-    def _refuse_what_this_release_lacks(self) -> None:
-        """Accepting a setting that nothing honours would be a silent wrong answer."""
-        if self.on_other_operation == "skip_retention":
-            raise InputError(
-                "on_other_operation='skip_retention' is not in this release",
-                consequence="Telling retention from a correction needs the removed files to be read",
-                remedy="use 'fail', or 'skip' if nothing but retention ever removes rows from this table",
-            )
 
     @property
     def captures_changes(self) -> bool:

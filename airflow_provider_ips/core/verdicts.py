@@ -6,7 +6,7 @@ into a new partition removes nothing. The counts of the manifests that a snapsho
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.errors import UnsupportedTableError
@@ -31,6 +31,9 @@ class Judged:
     changes: bool = False
     """It took rows away or changed them, and all three operations are captured."""
 
+    retires: tuple[ManifestFacts, ...] = ()
+    """It removes whole files and is passed over, if the range shows that these were old."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
@@ -45,6 +48,11 @@ class Effect:
     def is_additive(self) -> bool:
         """It took nothing away from anyone."""
         return not (self.removed_files or self.added_delete_files or self.removed_delete_files)
+
+    @property
+    def only_removes(self) -> bool:
+        """It took whole files away and put nothing in their place."""
+        return bool(self.removed_files) and not (self.added_files or self.added_delete_files)
 
     def __str__(self) -> str:
         """In words, for the log."""
@@ -86,6 +94,9 @@ def _decide(
         return _captured(snapshot, effect, manifests)
     if settings.on_other_operation == "skip":
         return _ignored(snapshot, f"it {effect}; passed over by on_other_operation='skip'")
+    if settings.on_other_operation == "skip_retention" and effect.only_removes:
+        passed_over = _ignored(snapshot, f"retention: it {effect}, all from partitions that gained nothing")
+        return replace(passed_over, retires=tuple(manifests))
     return _refused(snapshot, f"it {effect}")
 
 

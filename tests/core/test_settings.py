@@ -58,12 +58,6 @@ def test_contradictions_and_unknown_values_are_refused(settings: dict[str, objec
     assert word in str(refusal.value)
 
 
-def test_what_this_release_lacks_is_refused_not_ignored() -> None:
-    """A setting that nothing honours would be a silent wrong answer."""
-    with pytest.raises(InputError, match="not in this release"):
-        CaptureSettings(on_other_operation="skip_retention")
-
-
 def test_sources_come_as_a_string_a_list_or_entries_with_settings_of_their_own() -> None:
     """An entry overrides the operator's settings for its table only."""
     defaults = CaptureSettings(on_gap="full")
