@@ -40,8 +40,8 @@ def capture(
     :param catalog: a PyIceberg catalog
     :param table: the source, as ``namespace.table``
     :param into: the ICDC table to make, as ``namespace.table``; None of the source's files is copied or opened
-    :param since: the snapshot after which to capture, or the ``to_inclusive`` of an earlier record, which also tells its
-        place where the catalog does not show the snapshot any more; None for all live files
+    :param since: the snapshot after which to capture; or the ``to_inclusive`` of an earlier record, which says where it
+        stood also if the catalog does not show the snapshot any more; None for all live files
     :param until: the last snapshot to capture; None for the branch's head
     :param settings: any of :class:`~airflow_provider_ips.core.settings.CaptureSettings`
     """
@@ -64,7 +64,7 @@ def capture(
 
 
 def _start(source: IcebergSource, since: int | None) -> Position | None:
-    """Find a snapshot in the lineage, or by what it wrote: then ``on_gap`` decides, or the error says what it can do."""
+    """Find a snapshot in the lineage, or else by what it wrote: then ``on_gap`` decides, and its error says how."""
     if since is None:
         return None
     try:

@@ -11,7 +11,7 @@ from pyiceberg.io import load_file_io
 
 from airflow_provider_ips.core.errors import CatalogError, IcdcConflictError
 from airflow_provider_ips.core.selection import Take
-from airflow_provider_ips.iceberg.faults import describe, foreign_faults
+from airflow_provider_ips.iceberg.faults import describe, foreign_faults, may_still_happen, remedy_for, showable
 from airflow_provider_ips.iceberg.manifest_lists import write_manifest_list
 from airflow_provider_ips.iceberg.metadata import IDENTITY, Identity, icdc_metadata, icdc_snapshot_id
 from airflow_provider_ips.iceberg.moves import copy_manifest, splice_manifest
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table import Table
 
     from airflow_provider_ips.core.identifiers import TableIdentifier
     from airflow_provider_ips.core.selection import Selection
@@ -90,22 +91,19 @@ class Build:
         try:
             self._catalog.register_table(target.parts, metadata_path)
         except TableAlreadyExistsError:
-            self._settle(target, metadata_path, None)
+            self._settle(target, None)
         except foreign_faults() as error:
-            self._settle(target, metadata_path, error)
+            self._settle(target, error)
 
-    def _settle(self, target: TableIdentifier, metadata_path: str, error: Exception | None) -> None:
+    def _settle(self, target: TableIdentifier, error: Exception | None) -> None:
         """A register whose outcome is unknown is settled by looking, never by deleting first."""
         try:
             there = self._catalog.load_table(target.parts)
         except (NoSuchTableError, NoSuchNamespaceError):
-            self._clean()
-            raise CatalogError(
-                f"the catalog did not register {target}: {describe(error) if error else 'it vanished meanwhile'}",
-                consequence="Nothing was captured and no checkpoint moved",
-                remedy="check that the connection may create tables in the ICDC namespace, then retry the task",
-            ) from error
-        if there.metadata_location == metadata_path:
+            raise self._absent(target, error) from showable(error)
+        except foreign_faults() as silence:
+            raise _unsettled(target, error, silence) from showable(error)
+        if self._is_this_attempt(there):
             return
         self._clean()
         if there.metadata.properties.get(IDENTITY) != self._identity.fingerprint:
@@ -114,6 +112,25 @@ class Build:
                 consequence="Handing it to the job would process other rows",
                 remedy="drop that table if nobody needs it, or set another icdc_namespace",
             ) from error
+
+    def _is_this_attempt(self, there: Table) -> bool:
+        """By its files: a catalog may write the metadata anew under another name, but not what that refers to."""
+        snapshot = there.current_snapshot()
+        return there.metadata_location in self._written or (
+            snapshot is not None and snapshot.manifest_list in self._written
+        )
+
+    def _absent(self, target: TableIdentifier, error: Exception | None) -> CatalogError:
+        """Clean up, unless the catalog may still be at it: it would register a table whose files are gone."""
+        if error is None or not may_still_happen(error):
+            self._clean()
+        return CatalogError(
+            f"the catalog did not register {target}: {describe(error) if error else 'it vanished meanwhile'}",
+            consequence="Nothing was captured and no checkpoint moved",
+            remedy="check that the connection may create tables in the ICDC namespace, then retry the task"
+            if error is None or not may_still_happen(error)
+            else f"{remedy_for(error)}. A retry takes the table if it is there by then",
+        )
 
     def _path(self, name: str) -> str:
         return self._own(f"{self._attempt}-{name}")
@@ -130,6 +147,16 @@ class Build:
                 self._io.delete(path)
             except foreign_faults():
                 continue
+
+
+def _unsettled(target: TableIdentifier, error: Exception | None, silence: Exception) -> CatalogError:
+    first = describe(error) if error else "a table of that name is there already"
+    return CatalogError(
+        f"it is unknown whether the catalog has registered {target} ({first}), for it does not answer any more: "
+        f"{describe(silence)}",
+        consequence="No checkpoint moved. Everything that was written stays, for the table may be there",
+        remedy="retry the task once the catalog answers: the retry takes the table if it is there, or makes it",
+    )
 
 
 def _totals(moved: Sequence[Moved]) -> dict[str, str]:
