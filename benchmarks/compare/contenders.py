@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_ips.iceberg import capture
+from benchmarks.compare.java import JavaTable
 from benchmarks.compare.lake import CATALOG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
-    from py4j.java_gateway import JavaObject
     from pyspark.sql import DataFrame
 
     from benchmarks.compare.lake import Lake
@@ -35,10 +35,15 @@ class Inserts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacements:
-    """The rows with a key of either are removed, then ``rows`` are inserted. ``superset`` is how it says so."""
+    """The rows with a key of either are removed, and others come in their place.
+
+    Those of ``source`` with such a key, if it is given, else ``rows``. ``superset`` is how it says that ``rows`` has
+    unchanged ones.
+    """
 
     rows: DataFrame | None
     before: DataFrame | None
+    source: DataFrame | None = None
     superset: str | None = None
 
 
@@ -83,6 +88,53 @@ class AppendCapture(Stateless):
     def read(self) -> Inserts:
         """As Spark reads it."""
         return Inserts(rows=None if self.icdc is None else self.lake.spark.table(f"{CATALOG}.{self.icdc}"))
+
+
+class ChangeCapture(Stateless):
+    """This package over all three operations; its user takes the rows of all touched keys from the source.
+
+    Where the record has a predicate, the user applies it.
+    """
+
+    on_superset = "allow"
+
+    def decide(self, wanted: Range) -> None:
+        """Capture."""
+        self.record = capture(
+            self.lake.catalog,
+            wanted.table,
+            since=wanted.after,
+            into=f"compared_icdc.{self.lake.unused('change')}",
+            data_operations=("append", "overwrite", "delete"),
+            on_superset=self.on_superset,
+        )
+
+    def read(self) -> Replacements:
+        """Both tables, and the source as of the end of the range."""
+        reader = self.lake.spark.read.format("iceberg").option("versionAsOf", self.record.to_inclusive.snapshot_id)
+        both = self._both()
+        if both.rows is not None and self.record.predicate is not None:
+            both = replace(both, rows=both.rows.where(self.record.predicate))
+        return replace(both, source=reader.load(f"{CATALOG}.{self.record.source}"))
+
+    def _both(self) -> Replacements:
+        rows, before = (
+            None if name is None else self.lake.spark.table(f"{CATALOG}.{name}")
+            for name in (self.record.icdc_table, self.record.before_table)
+        )
+        return Replacements(
+            rows=rows, before=before, superset="the record says `superset`" if self.record.superset else None
+        )
+
+
+class CompleteChangeCapture(ChangeCapture):
+    """Likewise, and its user needs nothing but the two tables."""
+
+    on_superset = "complete"
+
+    def read(self) -> Replacements:
+        """Both tables."""
+        return self._both()
 
 
 class IncrementalRead(Stateless):
@@ -155,29 +207,13 @@ class PublishedNetflixCode(Stateless):
 
     def decide(self, wanted: Range) -> None:
         """With Iceberg's Java API, in Spark's own process."""
-        iceberg: Any = self.lake.spark._jvm.org.apache.iceberg  # type: ignore[union-attr] # noqa: SLF001
-        session = self.lake.spark._jsparkSession  # noqa: SLF001
-        source = iceberg.spark.Spark3Util.loadIcebergTable(session, f"{CATALOG}.{wanted.table}")
         self.name = f"compared_netflix.{self.lake.unused('netflix')}"
-        name = iceberg.catalog.TableIdentifier.parse(self.name)
-        catalog = iceberg.spark.Spark3Util.loadIcebergCatalog(session, CATALOG)
-        update = catalog.createTable(name, source.schema(), source.spec()).newAppend()
-        for snapshot in each(iceberg.util.SnapshotUtil.ancestorsBetween(source, wanted.to, wanted.after)):
-            if snapshot.operation() == "append":
-                for file in each(snapshot.addedDataFiles(source.io())):
-                    update.appendFile(file)
-        update.commit()
+        source = JavaTable(self.lake.spark, f"{CATALOG}.{wanted.table}")
+        source.append_added_files_to(CATALOG, self.name, after=wanted.after, to=wanted.to)
 
     def read(self) -> Inserts:
         """As Spark reads it."""
         return Inserts(rows=self.lake.spark.table(f"{CATALOG}.{self.name}"))
-
-
-def each(iterable: JavaObject) -> Iterator[JavaObject]:
-    """A Java Iterable's elements."""
-    iterator = iterable.iterator()
-    while iterator.hasNext():
-        yield iterator.next()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,12 +221,14 @@ class Entry:
     """A column of the table."""
 
     title: str
-    make: type[AppendCapture | IncrementalRead | ChangelogView | Streaming | PublishedNetflixCode]
+    make: Callable[[Lake], Contender]
     is_ours: bool = False
 
 
 CONTENDERS: Sequence[Entry] = (
     Entry(title="append capture", make=AppendCapture, is_ours=True),
+    Entry(title="change capture", make=ChangeCapture, is_ours=True),
+    Entry(title="change capture, complete", make=CompleteChangeCapture, is_ours=True),
     Entry(title="Spark incremental read", make=IncrementalRead),
     Entry(title="`create_changelog_view`", make=ChangelogView),
     Entry(title="Structured Streaming", make=Streaming),

@@ -92,10 +92,12 @@ def judge(answer: Inserts | Replacements | Changes, truth: Truth) -> Judgement:
             extra=_listed(extra),
         )
     if applied.carried and applied.said is None:
-        why = f"{_rows(applied.carried)} unchanged, and nothing says so"
+        why = f"{_rows(applied.carried)} along that did not change, and nothing says so"
         return Judgement(verdict=Verdict.SILENT, why=why)
     if applied.carried:
-        return Judgement(verdict=Verdict.SUPERSET, why=f"{_rows(applied.carried)} unchanged: {applied.said}")
+        return Judgement(
+            verdict=Verdict.SUPERSET, why=f"{_rows(applied.carried)} along that did not change; {applied.said}"
+        )
     return Judgement(verdict=Verdict.RIGHT, log_is_complete=log_is_complete)
 
 
@@ -107,18 +109,33 @@ def _apply(answer: Inserts | Replacements | Changes, truth: Truth) -> _Applied:
     objections = _pruned(answer.rows, rows, truth.filtered_by)
     if isinstance(answer, Inserts):
         return _Applied(copy=before + rows, read=rows, objections=objections)
-    return _replace(answer, rows, before, objections)
+    return _replace(answer, rows, truth, before, objections)
 
 
-def _replace(answer: Replacements, rows: Counter[Row], before: Counter[Row], objections: list[str]) -> _Applied:
-    where_from = _read(answer.before)
-    never = sum((where_from - before).values())
-    if never:
-        objections = [*objections, f"{_rows(never)} of `.before` not in the table at the checkpoint"]
+def _replace(
+    answer: Replacements, rows: Counter[Row], truth: Truth, before: Counter[Row], objections: list[str]
+) -> _Applied:
+    """The union of both tables' keys is what is replaced; each table must also be what it says it is."""
+    after, where_from = bag(truth.after.rows.values()), _read(answer.before)
+    objections = objections + [
+        f"{_rows(sum(strange.values()))} {what}"
+        for strange, what in (
+            (rows - after, "of the capture not in the table at the end of the range"),
+            (after - before - rows, "added or changed, and not in the capture"),
+            (where_from - before, "of `.before` not in the table at the checkpoint"),
+            (before - after - where_from, "changed or removed, and not in `.before`"),
+        )
+        if strange
+    ]
     keys = {row[0] for row in (*rows, *where_from)}
-    kept = Counter({row: times for row, times in before.items() if row[0] not in keys})
+    come = rows if answer.source is None else _with_keys(_read(answer.source), keys)
+    copy = before - _with_keys(before, keys) + come
     carried = sum((rows & before).values())
-    return _Applied(copy=kept + rows, read=rows, carried=carried, said=answer.superset, objections=objections)
+    return _Applied(copy=copy, read=rows, carried=carried, said=answer.superset, objections=objections)
+
+
+def _with_keys(rows: Counter[Row], keys: set[object]) -> Counter[Row]:
+    return Counter({row: times for row, times in rows.items() if row[0] in keys})
 
 
 def _replay(copy: Counter[Row], log: DataFrame) -> Counter[Row]:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 FAILURES = (IpsError, PySparkException, Py4JJavaError)
 """What a user would see fail. Anything else is a mistake of this program, and stops it."""
 
+GONE = ("FileNotFoundException", "Cannot find snapshot")
+"""What Spark says when a job reads files or snapshots that the source's maintenance has deleted."""
+
 _STREAM = re.compile(r".*terminated with exception: (?P<cause>.*?)(?: SQLSTATE: \w+)?$")
 _CHANGING = re.compile(r"(file:)?/\S+|\b\d{6,}\b|\b\w+_\d+\b|\d{4}-\d\d-\d\dT[\d:]+Z")
 
@@ -49,43 +52,55 @@ def compare(lake: Lake, scenarios: Sequence[Scenario], entries: Sequence[Entry],
 
 
 def _on_one_table(lake: Lake, scenario: Scenario, entries: Sequence[Entry], seed: int) -> list[Cell]:
-    contenders: dict[str, Contender] = {entry.title: entry.make(lake) for entry in entries}
+    consumers = [_Consumer(entry=entry, contender=entry.make(lake)) for entry in entries]
 
     def catch_up(story: Story) -> None:
-        for contender in contenders.values():
-            contender.catch_up(story.name)
+        for consumer in consumers:
+            consumer.contender.catch_up(story.name)
 
-    name = f"compared.{lake.unused('t')}"
-    story = Story(lake, name, seed=f"{seed} {scenario.title}", on_checkpoint=catch_up)
+    story = Story(lake, f"compared.{lake.unused('t')}", seed=f"{seed} {scenario.title}", on_checkpoint=catch_up)
     scenario.write(story)
     story.check_ledger()
-    wanted = Range(table=name, after=story.checkpoint_id, to=story.head)
-    failed = {title: failure for title, one in contenders.items() if (failure := _attempt(lambda: one.decide(wanted)))}  # noqa: B023
+    wanted = Range(table=story.name, after=story.checkpoint_id, to=story.head)
+    for consumer in consumers:
+        consumer.decide(wanted)
     if scenario.then:
         scenario.then(story)
         story.check_ledger()
-    truth = Truth(
-        before=story.ledger.at(story.checkpoint_id), after=story.ledger.now.copy(), filtered_by=scenario.filtered_by
-    )
+    before, after = story.ledger.at(story.checkpoint_id), story.ledger.now
+    truth = Truth(before=before, after=after, filtered_by=scenario.filtered_by)
     return [
-        Cell(scenario=scenario.title, contender=title, judgement=failed.get(title) or _judged(one, truth))
-        for title, one in contenders.items()
+        Cell(scenario=scenario.title, contender=one.entry.title, judgement=one.judged_by(truth)) for one in consumers
     ]
 
 
-def _judged(contender: Contender, truth: Truth) -> Judgement:
-    found: list[Judgement] = []
-    # Spark is lazy: it may fail as late as when the judge collects the rows.
-    return _attempt(lambda: found.append(judge(contender.read(), truth))) or found[0]
+@dataclass(slots=True, kw_only=True)
+class _Consumer:
+    """One contender on its way through one history, until it fails."""
 
+    entry: Entry
+    contender: Contender
+    failure: Judgement | None = None
 
-def _attempt(work: Callable[[], None]) -> Judgement | None:
-    """None, or the failure as a judgement."""
-    try:
-        work()
-    except FAILURES as failure:
-        return Judgement(verdict=Verdict.LOUD, why=in_short(failure))
-    return None
+    def decide(self, wanted: Range) -> None:
+        self._attempt(lambda: self.contender.decide(wanted))
+
+    def judged_by(self, truth: Truth) -> Judgement:
+        found: list[Judgement] = []
+        if self.failure is None:
+            # Spark is lazy: it may fail as late as when the judge collects the rows.
+            self._attempt(lambda: found.append(judge(self.contender.read(), truth)))
+        return self.failure or found[0]
+
+    def _attempt(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except FAILURES as failure:
+            why = in_short(failure)
+            if self.entry.is_ours and not isinstance(failure, IpsError) and not any(gone in why for gone in GONE):
+                # An error that this package did not mean to raise is no refusal; nor is a mistake of this program.
+                raise
+            self.failure = Judgement(verdict=Verdict.LOUD, why=why)
 
 
 def in_short(failure: Exception) -> str:

@@ -46,9 +46,9 @@ def scenario(title: str, *, then: Step | None = None, filtered_by: tuple[str, ..
     return register
 
 
-def consumed(story: Story, *, format_version: int = 2, **properties: str) -> list[int]:
+def consumed(story: Story, *, partitioned: str = "day", format_version: int = 2, **properties: str) -> list[int]:
     """Two days of rows that every consumer has read; give the ids of the older one."""
-    story.create(format_version=format_version, **properties)
+    story.create(partitioned=partitioned, format_version=format_version, **properties)
     older = story.insert(5, OLD_DAY)
     story.insert(5, DAY)
     story.checkpoint()
@@ -80,6 +80,14 @@ def overwrite_into_new(story: Story) -> None:
     story.insert()
 
 
+@scenario("overwrite of a partition")
+def overwrite_of_old(story: Story) -> None:
+    """An append, then Spark's dynamic INSERT OVERWRITE of a day that had rows."""
+    consumed(story)
+    story.insert(day=NEXT_DAY)
+    story.overwrite_partition(OLD_DAY)
+
+
 @scenario("empty run")
 def empty_run(story: Story) -> None:
     """Nothing has happened since the checkpoint."""
@@ -100,6 +108,14 @@ def merge_on_read(story: Story) -> None:
     older = consumed(story, write_merge_mode="merge-on-read")
     story.insert()
     story.merge(story.random.sample(older, 2), inserted=2)
+
+
+@scenario("update of the partition column")
+def moved(story: Story) -> None:
+    """An append, then an UPDATE that moves an old and a new row to another day, copy-on-write."""
+    older = consumed(story, write_update_mode="copy-on-write")
+    newer = story.insert()
+    story.move([story.random.choice(older), story.random.choice(newer)], NEXT_DAY)
 
 
 @scenario("merge that only inserts")
@@ -124,6 +140,14 @@ def delete_by_vectors(story: Story) -> None:
     newer = story.insert()
     story.delete([older[0], newer[0]])
     story.delete([older[1], newer[1]])
+
+
+@scenario("delete, equality deletes")
+def delete_by_equality(story: Story) -> None:
+    """An append, then a delete file that names values instead of rows, as streaming writers leave them."""
+    older = consumed(story, partitioned="")
+    newer = story.insert()
+    story.delete_by_equality([older[0], newer[0]])
 
 
 @scenario("retention")
@@ -168,6 +192,25 @@ def compaction_then_update(story: Story) -> None:
     newer = story.insert()
     story.compact()
     story.update([story.random.choice(older), story.random.choice(newer)])
+
+
+@scenario("updates around a compaction (v3)")
+def updates_around_compaction(story: Story) -> None:
+    """On a v3 table: an append, a copy-on-write UPDATE, a rewrite of all data files, another UPDATE."""
+    older = consumed(story, format_version=3, write_update_mode="copy-on-write")
+    newer = story.insert()
+    story.update([older[0], newer[0]])
+    story.compact()
+    story.update([older[1], newer[1]])
+
+
+@scenario("update, then compaction")
+def update_then_compaction(story: Story) -> None:
+    """An append, an UPDATE of an old and a new row by position deletes, and a rewrite that applies them."""
+    older = consumed(story, write_update_mode="merge-on-read")
+    newer = story.insert()
+    story.update([story.random.choice(older), story.random.choice(newer)])
+    story.compact()
 
 
 @scenario("column dropped and added")
@@ -225,6 +268,15 @@ def rollback_past_checkpoint(story: Story) -> None:
     story.insert(5, DAY)
     story.checkpoint()
     story.roll_back(good)
+    story.insert()
+
+
+@scenario("table dropped and created anew")
+def recreated(story: Story) -> None:
+    """Another table has the name now, and two appends."""
+    consumed(story)
+    story.recreate()
+    story.insert()
     story.insert()
 
 

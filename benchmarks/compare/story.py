@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.compare.java import JavaTable
 from benchmarks.compare.lake import CATALOG
 from benchmarks.compare.ledger import COLUMNS, Ledger, as_row, bag
 
@@ -90,9 +91,11 @@ class Story:
         return ids_of(rows)
 
     def overwrite_partition(self, day: str) -> None:
-        """INSERT OVERWRITE, dynamic, into a partition that does not exist yet: it takes nothing away."""
+        """INSERT OVERWRITE, dynamic: an append, unless the partition has rows."""
         rows = self.new_rows(3, day)
-        self.ledger.append(rows)
+        gone = [number for number, row in self.ledger.now.rows.items() if row["day"] == day]
+        self.ledger.remove(gone)
+        self.ledger.put(rows) if gone else self.ledger.append(rows)
         conf = self.lake.spark.conf
         conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
         self.sql(f"insert overwrite {{t}} select /*+ coalesce(1) */ * from {values(rows)}")
@@ -113,6 +116,19 @@ class Story:
         self.ledger.put(rows)
         cases = " ".join(f"when {row['id']} then '{row['value']}'" for row in rows)
         self.sql(f"update {{t}} set value = case id {cases} end where id in ({listed(ids_of(rows))})")
+
+    def move(self, ids: Sequence[int], day: str) -> None:
+        """UPDATE of the column that the table is partitioned by."""
+        self.ledger.put([{**self.ledger.now.rows[number], "day": day} for number in ids])
+        self.sql(f"update {{t}} set day = '{day}' where id in ({listed(ids)})")
+
+    def delete_by_equality(self, ids: Iterable[int]) -> None:
+        """As streaming writers delete, through Iceberg's Java API: whatever has these values is gone."""
+        rows = [self.ledger.now.rows[number] for number in ids]
+        self.ledger.remove(ids_of(rows))
+        java = JavaTable(self.lake.spark, self.table)
+        java.delete_by_equality("value", [str(row["value"]) for row in rows])
+        self.ledger.committed(self.head)
 
     def delete(self, ids: Iterable[int]) -> None:
         """DELETE by id."""
@@ -161,6 +177,13 @@ class Story:
         """What came after the snapshot never happened."""
         self.ledger.roll_back(snapshot_id)
         self.call("rollback_to_snapshot", f"snapshot_id => {snapshot_id}")
+
+    def recreate(self) -> None:
+        """Drop the table and make another of its name."""
+        self.lake.spark.sql(f"drop table {self.table}")
+        self.ledger.remove(list(self.ledger.now.rows))
+        self.ledger.now.appended.clear()
+        self.create()
 
     def replace_column(self, name: str) -> None:
         """Drop a column and add one of the same name: what stood in the old one is gone."""

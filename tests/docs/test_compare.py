@@ -21,6 +21,37 @@ def test_this_package_is_never_silently_wrong():
     assert not [cell for cell in ours if cell["verdict"] == Verdict.SILENT]
 
 
+def test_whoever_is_asked_is_right_where_it_is_easy():
+    """A contender that fails there was asked in the wrong way, and its other failures would say nothing."""
+    easy = ("append", "late partition", "compaction")
+    assert {cell["verdict"] for cell in RESULT["cells"] if cell["scenario"] in easy} == {Verdict.RIGHT}
+
+
+def test_this_package_fails_only_where_it_must():
+    """A refusal is better than a wrong answer, and still no answer."""
+    failed = {title: {c["scenario"] for c in RESULT["cells"] if is_failure(c, title)} for title in RESULT["ours"]}
+    change = failed.pop("change capture")
+    assert failed.pop("change capture, complete") == change
+    assert change == {*OUT_OF_HISTORY, "delete, equality deletes"}
+    assert failed["append capture"] == {
+        one.title for one in SCENARIOS if any(word in one.title for word in CHANGES)
+    } | set(OUT_OF_HISTORY)
+
+
+OUT_OF_HISTORY = (
+    "rollback past the checkpoint",
+    "table dropped and created anew",
+    "expired checkpoint",
+    "compaction and expiry before capture",
+    "compaction and expiry before reading",
+)
+CHANGES = ("update", "delete", "merge, ", "retention", "PyIceberg", "overwrite of")
+
+
+def is_failure(cell, contender):
+    return cell["contender"] == contender and cell["verdict"] == Verdict.LOUD
+
+
 @pytest.mark.parametrize(("page", "text"), [(PAGE, whole_page), (README, excerpt)])
 def test_the_pages_show_what_was_measured(page, text):
     """Nobody has touched up the tables."""

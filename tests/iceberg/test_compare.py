@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from airflow_provider_ips.iceberg import capture
 from benchmarks.compare.__main__ import RESULTS
-from benchmarks.compare.contenders import CONTENDERS, AppendCapture, Entry, Inserts, Range
+from benchmarks.compare.contenders import (
+    CONTENDERS,
+    AppendCapture,
+    CompleteChangeCapture,
+    Contender,
+    Entry,
+    Inserts,
+    Range,
+    Replacements,
+)
 from benchmarks.compare.judge import Verdict
 from benchmarks.compare.lake import CATALOG, Lake
 from benchmarks.compare.run import compare
 from benchmarks.compare.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.iceberg.conftest import LakeOfTwoEngines
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.spark]
@@ -78,6 +91,43 @@ class Misreading(AppendCapture):
         return Inserts(rows=rows.replace("note 11", "note 12", ["note"]))
 
 
+class Mistaken(AppendCapture):
+    """This package, were it to ask Spark for something that there is not."""
+
+    def read(self) -> Inserts:
+        return Inserts(rows=self.lake.spark.table(f"{CATALOG}.compared_icdc.nothing"))
+
+
+def test_a_mistake_is_no_loud_failure_of_ours(compared: Lake) -> None:
+    """An error that this package did not mean to raise, or the program's own, stops the comparison."""
+    [scenario] = [one for one in SCENARIOS if one.title == "append"]
+    with pytest.raises(AnalysisException):
+        compare(compared, [scenario], [Entry(title="ours", make=Mistaken, is_ours=True)], seed=3)
+
+
+class ForgettingBefore(CompleteChangeCapture):
+    """This package, to a user who does not look at `.before`."""
+
+    def read(self) -> Replacements:
+        return replace(super().read(), before=None)
+
+
+class SayingNothing(CompleteChangeCapture):
+    """This package, were it to carry unchanged rows along without a word."""
+
+    def read(self) -> Replacements:
+        return replace(super().read(), superset=None)
+
+
+class LosingUpdates(CompleteChangeCapture):
+    """This package, were it to lose a row that changed."""
+
+    def read(self) -> Replacements:
+        both = super().read()
+        assert both.rows is not None
+        return replace(both, rows=both.rows.where("value not like '%.2'"))
+
+
 @pytest.mark.parametrize(
     ("history", "contender", "why"),
     [
@@ -85,14 +135,16 @@ class Misreading(AppendCapture):
         ("append", StoppingShort, "rows lost"),
         ("append", ReadingTwice, "rows more than once"),
         ("append", Misreading, "1 row with other values"),
+        ("retention", ForgettingBefore, "5 rows kept that are gone"),
+        ("merge, copy-on-write", SayingNothing, "3 rows along that did not change, and nothing says so"),
+        ("merge, copy-on-write", LosingUpdates, "2 rows lost"),
     ],
 )
 def test_the_judge_can_find_this_package_wrong(
-    compared: Lake, history: str, contender: type[AppendCapture], why: str
+    compared: Lake, history: str, contender: Callable[[Lake], Contender], why: str
 ) -> None:
     """A judge that never says so about us would be of no worth."""
     [scenario] = [one for one in SCENARIOS if one.title == history]
     [cell] = compare(compared, [scenario], [Entry(title="ours", make=contender, is_ours=True)], seed=3)
     assert cell.judgement.verdict is Verdict.SILENT
     assert why in cell.judgement.why
-    assert cell.judgement.missing or cell.judgement.extra
