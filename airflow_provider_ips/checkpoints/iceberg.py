@@ -60,18 +60,19 @@ class IcebergStore:
                 remedy='use letters, digits, "_" and "-", with dots between levels, for example "ips_checkpoints"',
             )
 
-    def read(self, consumer: str) -> Checkpoint | None:
+    def read(self, consumer: str, *, even_if_moved: bool = False) -> Checkpoint | None:
         table = self._load(consumer)
-        return None if table is None else self._parse(table, consumer)
+        return None if table is None else self._parse(table, consumer, even_if_moved=even_if_moved)
 
     def write(self, checkpoint: Checkpoint, *, expected_revision: int | None) -> None:
         consumer = checkpoint.consumer
         table = self._load(consumer)
-        before = None if table is None else self._parse(table, consumer)
+        before = None if table is None else self._parse(table, consumer, even_if_moved=True)
         refuse_conflict(before, checkpoint, expected_revision)
         if table is None:
             table = self._create(consumer)
-            refuse_conflict(self._parse(table, consumer), checkpoint, expected_revision)  # it may be another writer's
+            made = self._parse(table, consumer, even_if_moved=True)  # by another writer, maybe
+            refuse_conflict(made, checkpoint, expected_revision)
         write_id, failure = secrets.token_hex(16), None
         try:
             append_entry(table, checkpoint.to_text(), checkpoint.revision, write_id=write_id)
@@ -143,7 +144,7 @@ class IcebergStore:
             except TableAlreadyExistsError:
                 return self.catalog.load_table(identifier)
 
-    def _parse(self, table: Table, consumer: str) -> Checkpoint | None:
+    def _parse(self, table: Table, consumer: str, *, even_if_moved: bool) -> Checkpoint | None:
         where = self.table_name(consumer)
         if (owner := table.metadata.properties.get(OWNER)) != consumer:
             raise _damaged(consumer, where, f"is in a table that is not its log (property {OWNER!r} is {owner!r})")
@@ -162,7 +163,7 @@ class IcebergStore:
                 f"was rolled back from revision {newest.revision} (snapshot {newest.snapshot_id}) to {head.revision}",
             )
         try:
-            return Checkpoint.parse(head.text, consumer=consumer)
+            return Checkpoint.parse(head.text, consumer=consumer, even_if_moved=even_if_moved)
         except DamagedCheckpointError as damage:
             raise _damaged(consumer, where, damage.problem.partition(f"{consumer!r} ")[2]) from damage
 

@@ -35,17 +35,18 @@ class VariableStore:
 
     access: VariableAccess = field(default_factory=TaskVariables)
 
-    def read(self, consumer: str) -> Checkpoint | None:
+    def read(self, consumer: str, *, even_if_moved: bool = False) -> Checkpoint | None:
         key = _checked_key(consumer)
         text = self._read_text(key, consumer)
-        return None if text is None else _parse(text, key, consumer)
+        return None if text is None else _parse(text, key, consumer, even_if_moved=even_if_moved)
 
     def write(self, checkpoint: Checkpoint, *, expected_revision: int | None) -> None:
         consumer, text = checkpoint.consumer, checkpoint.to_text()
         key = _checked_key(consumer)
         _refuse_masked_fields(text)
         before = self._read_text(key, consumer)
-        refuse_conflict(None if before is None else _parse(before, key, consumer), checkpoint, expected_revision)
+        found = None if before is None else _parse(before, key, consumer, even_if_moved=True)
+        refuse_conflict(found, checkpoint, expected_revision)
         failure = self._set(key, text, consumer)
         after = self.access.get(key)
         if after == text:
@@ -60,12 +61,12 @@ class VariableStore:
         return sorted(consumer for _, consumer in self.documents() if consumer is not None)
 
     def documents(self) -> Iterator[tuple[str, str | None]]:
-        """List the key of each checkpoint, and its consumer, or None where the document does not tell."""
+        """List where each checkpoint is, and its consumer, or None where the document does not tell."""
         for key in self.access.keys(prefix=KEY_PREFIX):
             if _KEY.fullmatch(key):
                 consumer = _consumer_in(self.access.get(key))
                 if consumer is None or variable_key(consumer) == key:
-                    yield key, consumer
+                    yield f"Variable {key}", consumer
 
     def _read_text(self, key: str, consumer: str) -> str | None:
         """Prove absence: during an outage Airflow says "not found" too, and under another encryption key as well."""
@@ -94,9 +95,9 @@ class VariableStore:
         return None
 
 
-def _parse(text: str, key: str, consumer: str) -> Checkpoint:
+def _parse(text: str, key: str, consumer: str, *, even_if_moved: bool) -> Checkpoint:
     try:
-        return Checkpoint.parse(text, consumer=consumer)
+        return Checkpoint.parse(text, consumer=consumer, even_if_moved=even_if_moved)
     except DamagedCheckpointError as damage:
         raise DamagedCheckpointError(
             f"{damage.problem} (Variable {key!r})",

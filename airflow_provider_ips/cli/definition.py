@@ -23,7 +23,12 @@ def _arg(*flags: str, **settings: Any) -> Arg:
 _CONSUMER: Final = _arg(
     "--consumer", help="Whose checkpoint: <dag_id>.<capture task_id> unless the capture names another", required=True
 )
-_CONN_ID: Final = _arg("--conn-id", help="The Iceberg connection (default: iceberg_default)", default="iceberg_default")
+_CONN_ID: Final = _arg(
+    "--conn-id",
+    help="The Iceberg connection, also of the iceberg store unless [ips] checkpoint_conn_id is set "
+    "(default: iceberg_default)",
+    default="iceberg_default",
+)
 _TABLE: Final = _arg("--table", help="The source table, as source_tables names it, e.g. db.playback", required=True)
 _ONE_TABLE: Final = _arg("--table", help="Only this source; without it, all of them")
 _BRANCH: Final = _arg("--branch", help="The source's branch (default: main)", default="main")
@@ -39,8 +44,16 @@ _RUN_ID: Final = _arg("--run-id", help="Go back to before the capture that this 
 _DRY_RUN: Final = _arg(
     "-n", "--dry-run", help="Show what would be written, and write nothing", action="store_true", default=False
 )
-_READ: Final = (_CONSUMER, ARG_OUTPUT, ARG_VERBOSE)
-_CHANGE: Final = (_CONSUMER, _DRY_RUN, ARG_YES, ARG_OUTPUT, ARG_VERBOSE)
+_STORE: Final = _arg(
+    "--store",
+    help="Where the checkpoint lives (default: [ips] checkpoint_store)",
+    choices=["variable", "iceberg"],
+)
+_TO: Final = _arg("--to", help="The store it goes to", choices=["variable", "iceberg"], required=True)
+_WHERE: Final = (_STORE, _CONN_ID)
+_READ: Final = (_CONSUMER, *_WHERE, ARG_OUTPUT, ARG_VERBOSE)
+_ASKED: Final = (_DRY_RUN, ARG_YES, ARG_OUTPUT, ARG_VERBOSE)
+_CHANGE: Final = (_CONSUMER, *_WHERE, *_ASKED)
 _MODULE: Final = "airflow_provider_ips.cli.commands"
 
 
@@ -51,13 +64,13 @@ def get_ips_cli_commands() -> list[CLICommand]:
             name="ips",
             help="Look at and move the checkpoints of incremental DAGs",
             subcommands=(
-                _command("list", "List consumers and how far they are", (ARG_OUTPUT, ARG_VERBOSE)),
+                _command("list", "List consumers and how far they are", (*_WHERE, ARG_OUTPUT, ARG_VERBOSE)),
                 _command("show", "Show where a consumer stands in each of its sources", _READ),
                 _command("history", "List the captures that a consumer has committed, newest last", _READ),
                 _command(
                     "seed",
                     "Set the first position in a source, for a DAG whose target exists already",
-                    (_CONN_ID, _TABLE, _BRANCH, _SNAPSHOT, _TIME, _LATEST, *_CHANGE),
+                    (_TABLE, _BRANCH, _SNAPSHOT, _TIME, _LATEST, *_CHANGE),
                 ),
                 _command(
                     "rewind",
@@ -70,6 +83,7 @@ def get_ips_cli_commands() -> list[CLICommand]:
                     (_ONE_TABLE, _BRANCH, *_CHANGE),
                 ),
                 _command("abandon", "Give up a pending capture; the next run takes its range again", _CHANGE),
+                _command("move", "Move a checkpoint to the other store", (_CONSUMER, _TO, _CONN_ID, *_ASKED)),
             ),
         )
     ]

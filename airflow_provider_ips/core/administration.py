@@ -14,6 +14,7 @@ from airflow_provider_ips.core.checkpoint import (
 )
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
 from airflow_provider_ips.core.identifiers import digest
+from airflow_provider_ips.core.interventions import MAX_INTERVENTIONS, Intervention
 from airflow_provider_ips.core.record import Kind
 
 if TYPE_CHECKING:
@@ -112,6 +113,12 @@ def abandon(checkpoint: Checkpoint) -> Checkpoint:
             remedy=f"see where it stands with `airflow ips show --consumer {checkpoint.consumer}`",
         )
     return replace(_without_pending(checkpoint), revision=checkpoint.revision + 1)
+
+
+def noted(changed: Checkpoint, *, who: str, verb: str, now_ms: int) -> Checkpoint:
+    """Say in the document itself who changed it by hand."""
+    entry = Intervention(at_ms=now_ms, who=who, verb=verb, revision=changed.revision)
+    return replace(changed, interventions=(*changed.interventions, entry)[-MAX_INTERVENTIONS:])
 
 
 def _without_pending(checkpoint: Checkpoint) -> Checkpoint:

@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 from airflow_provider_ips.core.documents import PARSE_ERRORS, explain, many_of, number_of, one_of, text_of, texts_of
 from airflow_provider_ips.core.errors import CheckpointError, DamagedCheckpointError
+from airflow_provider_ips.core.interventions import Intervention
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import Kind
 
@@ -185,6 +186,9 @@ class Checkpoint:
     pending: PendingCapture | None = None
     history: tuple[CommittedCapture, ...] = ()
     retained: tuple[str, ...] = ()
+    interventions: tuple[Intervention, ...] = ()
+    moved_to: str | None = None
+    """The store that holds this checkpoint now; what stands here is what it was when it left."""
     extra: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Fields of a later release with the same schema version: kept, so that an older worker does not lose them."""
 
@@ -209,11 +213,13 @@ class Checkpoint:
             "pending": None if self.pending is None else self.pending.to_json(),
             "history": [c.to_json() for c in self.history],
             "retained": list(self.retained),
+            "interventions": [i.to_json() for i in self.interventions],
+            **({} if self.moved_to is None else {"moved_to": self.moved_to}),
         }
         return json.dumps(document, indent=1, sort_keys=True)
 
     @classmethod
-    def parse(cls, text: str, *, consumer: str) -> Self:
+    def parse(cls, text: str, *, consumer: str, even_if_moved: bool = False) -> Self:
         """Read what :meth:`to_text` wrote, and refuse anything else: a guess here loses or repeats data."""
         if MASK in text:
             raise _damaged(
@@ -233,6 +239,8 @@ class Checkpoint:
             raise _damaged(consumer, f"cannot be understood: {explain(error)}") from error
         if found.consumer != consumer:
             raise _damaged(consumer, f"belongs to consumer {found.consumer!r}")
+        if found.moved_to is not None and not even_if_moved:
+            raise has_moved(consumer, found.moved_to)
         return found
 
     @classmethod
@@ -244,11 +252,16 @@ class Checkpoint:
             pending=None if raw["pending"] is None else one_of(raw, "pending", PendingCapture.from_json),
             history=many_of(raw, "history", CommittedCapture.from_json),
             retained=texts_of(raw, "retained"),
+            interventions=many_of(raw, "interventions", Intervention.from_json) if "interventions" in raw else (),
+            moved_to=None if raw.get("moved_to") is None else text_of(raw, "moved_to"),
             extra={key: value for key, value in raw.items() if key not in _TOP_LEVEL},
         )
 
 
-_TOP_LEVEL: Final = ("schema_version", "consumer", "revision", "positions", "pending", "history", "retained")
+_TOP_LEVEL: Final = (
+    *("schema_version", "consumer", "revision", "positions", "pending", "history", "retained"),
+    *("interventions", "moved_to"),
+)
 
 
 def document_keys(value: object) -> set[str]:
@@ -269,6 +282,16 @@ def _check_version(version: object, consumer: str) -> None:
             consequence="A newer airflow-provider-ips wrote it; reading it here could misplace the consumer",
             remedy="install that release, or a later one, on every worker",
         )
+
+
+def has_moved(consumer: str, store: str) -> CheckpointError:
+    """A store that the consumer has left."""
+    return CheckpointError(
+        f"the checkpoint of consumer {consumer!r} was moved to the store {store!r}",
+        consequence="What is left here is out of date, so nothing was captured or committed by it",
+        remedy=f"set [ips] checkpoint_store={store!r} on every worker, or checkpoint_store={store!r} on the capture; "
+        f"if the move did not finish, or to move it back: `airflow ips move --consumer {consumer}`",
+    )
 
 
 def _damaged(consumer: str, what: str) -> DamagedCheckpointError:

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 class CheckpointStore(Protocol):
     """Reads and writes whole documents, one per consumer."""
 
-    def read(self, consumer: str) -> Checkpoint | None:
-        """Return the checkpoint, or None if its absence is proven. An outage is StoreUnavailableError, never None."""
+    def read(self, consumer: str, *, even_if_moved: bool = False) -> Checkpoint | None:
+        """Return the checkpoint, or None if its absence is proven. An outage is StoreUnavailableError, never None.
+
+        One that has moved to another store is an error, unless it is asked for.
+        """
         ...
 
     def write(self, checkpoint: Checkpoint, *, expected_revision: int | None) -> None:
@@ -34,12 +37,12 @@ class InMemoryStore:
 
     documents: dict[str, str] = field(default_factory=dict)
 
-    def read(self, consumer: str) -> Checkpoint | None:
+    def read(self, consumer: str, *, even_if_moved: bool = False) -> Checkpoint | None:
         text = self.documents.get(consumer)
-        return None if text is None else Checkpoint.parse(text, consumer=consumer)
+        return None if text is None else Checkpoint.parse(text, consumer=consumer, even_if_moved=even_if_moved)
 
     def write(self, checkpoint: Checkpoint, *, expected_revision: int | None) -> None:
-        refuse_conflict(self.read(checkpoint.consumer), checkpoint, expected_revision)
+        refuse_conflict(self.read(checkpoint.consumer, even_if_moved=True), checkpoint, expected_revision)
         self.documents[checkpoint.consumer] = checkpoint.to_text()
 
     def consumers(self) -> Sequence[str]:

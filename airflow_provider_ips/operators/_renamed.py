@@ -42,6 +42,6 @@ def refuse_if_renamed(
 
 
 def _reads(store: CheckpointStore, consumer: str, sources: tuple[tuple[SourceTable, CaptureSettings], ...]) -> bool:
-    checkpoint = store.read(consumer)
+    checkpoint = store.read(consumer, even_if_moved=True)
     mine = {(source.table, source.branch) for source, _ in sources}
     return checkpoint is not None and mine == {(p.source, p.branch) for p in checkpoint.positions}

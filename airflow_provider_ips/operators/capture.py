@@ -176,8 +176,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         store = open_store(self.checkpoint_store, iceberg_conn_id=self.iceberg_conn_id)
         catalog = _context.open_catalog(self.iceberg_conn_id)
         checkpoint = store.read(request.consumer)
-        if checkpoint is None and self.consumer is None:
-            self._ask_if_renamed(context, request, store)
+        if checkpoint is None:
+            self._ask_if_new(context, request, store)
         resolution = resolve_capture(checkpoint, request.run)
         self._leave_active_runs_alone(context, request, checkpoint)
         if note := getattr(resolution, "note", ""):
@@ -238,12 +238,15 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         tables = (s.table if s.branch == "main" else f"{s.table}@{s.branch}" for s in sources)
         return f"{name}.{'+'.join(tables)}"
 
-    def _ask_if_renamed(self, context: Context, request: Request, store: CheckpointStore) -> None:
+    def _ask_if_new(self, context: Context, request: Request, store: CheckpointStore) -> None:
+        from airflow_provider_ips.checkpoints.elsewhere import refuse_if_kept_elsewhere
         from airflow_provider_ips.operators._renamed import refuse_if_renamed
 
-        refuse_if_renamed(
-            store, dag=context["dag"], task_id=self.task_id, consumer=request.consumer, sources=request.sources
-        )
+        refuse_if_kept_elsewhere(store, request.consumer, iceberg_conn_id=self.iceberg_conn_id)
+        if self.consumer is None:
+            refuse_if_renamed(
+                store, dag=context["dag"], task_id=self.task_id, consumer=request.consumer, sources=request.sources
+            )
 
     def _leave_active_runs_alone(self, context: Context, request: Request, checkpoint: Checkpoint | None) -> None:
         """Never supersede a capture whose run may still commit it, or write what it captured."""

@@ -8,7 +8,7 @@ from airflow.sdk import DAG
 from airflow_provider_ips import IcebergAppendSensor
 from airflow_provider_ips.checkpoints.iceberg import IcebergStore
 from airflow_provider_ips.checkpoints.log_table import entries
-from airflow_provider_ips.core.errors import DamagedCheckpointError, GapError, InputError
+from airflow_provider_ips.core.errors import CheckpointConflictError, DamagedCheckpointError, GapError, InputError
 from tests.airflow.pipelines import Job, capturing, checkpoint_of, incremental
 from tests.airflow.tables import append, create
 
@@ -125,3 +125,14 @@ def test_two_deployments_share_a_consumer(lake, events, run_dag, monkeypatch):
     append(events, [3])
     run_dag(incremental("there", "db.events", job, capture={**shared, "iceberg_conn_id": "elsewhere"}))
     assert job.seen == [[1, 2], [3]]
+
+
+@pytest.mark.parametrize(("before", "after"), [("variable", "iceberg"), ("iceberg", "variable")])
+def test_another_store_is_no_first_run(lake, events, run_dag, before, after):
+    """The setting was changed and the checkpoint was not moved: refused, with the command that moves it."""
+    job, dag_id = Job(lake), f"switched_to_{after}"
+    run_dag(incremental(dag_id, "db.events", job, capture={"checkpoint_store": before}))
+    ran = run_dag(incremental(dag_id, "db.events", job, capture={"checkpoint_store": after}))
+    assert isinstance(ran.errors["capture"], CheckpointConflictError)
+    assert f"airflow ips move --consumer {dag_id}.capture --to {after}" in ran.errors["capture"].remedy
+    assert job.seen == [[1, 2]]

@@ -268,7 +268,7 @@ def test_consumers_are_listed(store, first, consumer):
 def test_a_damaged_document_is_listed_by_its_key(store, consumer):
     """It cannot say whose it is, but it must not be invisible."""
     Variable.set(variable_key(consumer), "{")
-    assert (variable_key(consumer), None) in list(store.documents())
+    assert (f"Variable {variable_key(consumer)}", None) in list(store.documents())
 
 
 def test_outside_a_task_the_task_sdk_cannot_answer(consumer):

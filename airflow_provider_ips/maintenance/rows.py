@@ -8,9 +8,9 @@ from airflow_provider_ips.core.positions import format_time
 
 if TYPE_CHECKING:
     from airflow_provider_ips.core.checkpoint import Checkpoint, CommittedCapture
+    from airflow_provider_ips.core.interventions import Intervention
     from airflow_provider_ips.core.positions import Position
-
-Row = dict[str, str | int | None]
+    from airflow_provider_ips.maintenance.desk import Row
 
 
 def consumer_row(consumer: str, checkpoint: Checkpoint) -> Row:
@@ -47,7 +47,13 @@ def source_rows(checkpoint: Checkpoint) -> list[Row]:
 
 
 def history_rows(checkpoint: Checkpoint) -> list[Row]:
-    """One row per committed capture and source."""
+    """One row per committed capture and source, and one per command, in the order they happened."""
+    commits = [(capture.committed_at_ms, row) for capture in checkpoint.history for row in _committed(capture)]
+    commands = [(entry.at_ms, _commanded(entry)) for entry in checkpoint.interventions]
+    return [row for _, row in sorted((*commits, *commands), key=lambda entry: entry[0])]
+
+
+def _committed(capture: CommittedCapture) -> list[Row]:
     return [
         {
             "capture_id": capture.capture_id,
@@ -59,9 +65,17 @@ def history_rows(checkpoint: Checkpoint) -> list[Row]:
             "from_snapshot": _snapshot(taken.from_exclusive),
             "to_snapshot": _snapshot(taken.to_inclusive),
         }
-        for capture in checkpoint.history
         for taken in capture.ranges
     ]
+
+
+def _commanded(entry: Intervention) -> Row:
+    return {
+        "capture_id": None,
+        "run": f"{entry.verb} by {entry.who}",
+        "committed_at": format_time(entry.at_ms),
+        **dict.fromkeys(("source", "branch", "kind", "from_snapshot", "to_snapshot")),
+    }
 
 
 def change_rows(before: Checkpoint | None, after: Checkpoint) -> list[Row]:
