@@ -327,12 +327,13 @@ def _refused(history: TableHistory, item: Judged, lineage: Lineage, settings: Ca
             f"`airflow ips reset --table {history.name}` and `airflow ips seed --table {history.name} "
             f"--snapshot {item.verdict.snapshot_id}`, both with --consumer",
         )
+    tried = "" if settings.on_other_operation == "skip_retention" else "'skip_retention' if it is daily retention, or "
     return RefusedOperationError(
         f"{history.name}: {lineage.snapshots[at]} is not an append: {item.verdict.reason}",
         consequence="Capturing only what was added would leave out, or repeat, rows that it changed; "
         "nothing was captured and the checkpoint stays",
-        remedy="set on_other_operation='skip' if the log of appends is right whatever else happens (daily retention, "
-        "for example); or pause the DAG, process the table in full once, and set the checkpoint behind it by "
+        remedy=f"set on_other_operation={tried}'skip' if the log of appends is right whatever else happens; or pause "
+        "the DAG, process the table in full once, and set the checkpoint behind it by "
         f"`airflow ips reset --table {history.name}` and `airflow ips seed --table {history.name} "
         f"--snapshot {item.verdict.snapshot_id}`, both with --consumer",
     )

@@ -57,7 +57,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
     :param capture_mode: How the captured files are handed over. Only ``"ICDC"`` is known.
     :param data_operations: Which operations are captured: ``("append",)``, the log of appends; or all three,
         ``("append", "overwrite", "delete")``, the net change, with the rows' origin in ``<source>.before``.
-    :param on_other_operation: What to do about a snapshot that removes or changes rows: ``"fail"``; ``"skip"``, to
+    :param on_other_operation: What to do about a snapshot that removes or changes rows: ``"fail"``;
+        ``"skip_retention"``, to pass over deletes of whole files in partitions that gained nothing; ``"skip"``, to
         capture the log of appends whatever else happens. (templated)
     :param on_superset: With all three operations, what to do when files that changes rewrote carry unchanged rows
         along: ``"fail"``; ``"allow"``, right for jobs that merge by key or filter by the captured keys; ``"complete"``,
