@@ -26,6 +26,13 @@ UNSEEN: Final = (
     "ancestor: after a rollback, or on another branch, such files may never have been processed"
 )
 REWRITTEN: Final = "all live files, for each was written since, and compaction may have given old rows new files"
+NO_TRACE_OF_REMOVALS: Final = (
+    "All three operations are captured, and sequence numbers tell which files are new, never which rows were removed"
+)
+STALE_ROWS: Final = (
+    "rows that were changed or removed since the checkpoint are still in the target as they were: empty it before the "
+    "job of this run writes"
+)
 NO_HEAD: Final = "The branch has no snapshot, so there is nothing to take"
 
 
@@ -113,6 +120,16 @@ def gap_error(history: TableHistory, after: Position, chain: Sequence[SnapshotFa
         f"({_why(history, after, chain)}; {oldest})",
         consequence="What was added since cannot be told from what was processed already, so nothing was captured",
         remedy=_choices(history, after),
+    )
+
+
+def gap_of_changes(history: TableHistory, gap: GapError) -> GapError:
+    """Tell the choices of a capture of changes, which are fewer."""
+    return GapError(
+        gap.problem,
+        consequence=gap.consequence,
+        remedy=f"for the next run set {_full(history.head)}; {STALE_ROWS}; on_gap='resync' is not possible here "
+        f"({NO_TRACE_OF_REMOVALS}); or set the checkpoint anew by `airflow ips reset` and `airflow ips seed`",
     )
 
 

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.change import has_changes, plan_changes, read_steps
 from airflow_provider_ips.core.errors import GapError, InputError, RefusedOperationError
-from airflow_provider_ips.core.gaps import foresee_resync, may_hold_live, resync_refused
+from airflow_provider_ips.core.gaps import (
+    NO_TRACE_OF_REMOVALS,
+    STALE_ROWS,
+    foresee_resync,
+    gap_of_changes,
+    may_hold_live,
+    resync_refused,
+)
 from airflow_provider_ips.core.history import DATA, DELETES, ancestors, head_position, position_of
 from airflow_provider_ips.core.lineage import prove_lineage
 from airflow_provider_ips.core.positions import Position, format_time
@@ -151,18 +158,15 @@ def _published_at(history: TableHistory, time_ms: int) -> set[int] | None:
 
 
 def _plan_over_gap(history: TableHistory, committed: Position, settings: CaptureSettings, gap: GapError) -> CapturePlan:
+    same_table = committed.table_uuid == history.table_uuid
     if settings.on_gap == "full":
-        return _full(history, history.head, committed, warnings=(f"on_gap='full': {gap.problem}",))
-    if settings.on_gap == "resync" and committed.table_uuid == history.table_uuid:
+        warnings = (f"on_gap='full': {gap.problem}", *((STALE_ROWS,) if settings.captures_changes else ()))
+        return _full(history, history.head, committed, warnings=warnings)
+    if settings.on_gap == "resync" and same_table:
         if settings.captures_changes:
-            raise resync_refused(history, committed, history.head, why=_NO_TRACE_OF_REMOVALS)
+            raise resync_refused(history, committed, history.head, why=NO_TRACE_OF_REMOVALS)
         return _resync(history, committed, history.head, warnings=(f"on_gap='resync': {gap.problem}",))
-    raise gap
-
-
-_NO_TRACE_OF_REMOVALS = (
-    "All three operations are captured, and sequence numbers tell which files are new, never which rows were removed"
-)
+    raise gap_of_changes(history, gap) if settings.captures_changes and same_table else gap
 
 
 def _first_full(

@@ -86,6 +86,21 @@ def test_a_resync_that_is_refused_says_why_in_both_places(format_version: int) -
     assert re.search(r"on_gap='full' captures the whole table \(\d files?, \d+ bytes", refused.value.remedy)
 
 
+def test_captures_of_changes_have_no_resync_and_say_so() -> None:
+    """Nothing tells which rows were removed; what is left of them in the target is the reader's to know."""
+    history, lost = rolled_back()
+    changes = CaptureSettings(data_operations=("append", "overwrite", "delete"))
+    with pytest.raises(GapError) as gap:
+        plan_capture(history, committed=lost, settings=changes)
+    assert "on_gap='full' captures the whole table (4 files" in gap.value.remedy
+    assert "on_gap='resync' is not possible here (All three operations are captured" in gap.value.remedy
+    assert "empty it before the job" in gap.value.remedy
+    with pytest.raises(GapError, match="never which rows were removed"):
+        plan_capture(history, committed=lost, settings=replace(changes, on_gap="resync"))
+    full = plan_capture(history, committed=lost, settings=replace(changes, on_gap="full"))
+    assert any("empty it before the job" in warning for warning in full.warnings)
+
+
 class Unreadable(InMemoryHistory):
     """A storage that went away."""
 
