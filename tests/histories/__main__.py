@@ -42,10 +42,8 @@ def _run_all(lake, arguments) -> int:
     _summarise(tally, verbose=arguments.verbose)
     ran = seed - arguments.seed + 1
     seconds = time.monotonic() - started
-    print(
-        f"{ran} histories, {long_enough} of them of 10 steps or more, {len(failed)} failed, {seconds:.0f} s, {seconds / ran:.1f} s each",
-        flush=True,
-    )
+    print(f"{ran} histories, {long_enough} of them of 10 steps or more, {len(failed)} failed")
+    print(f"{seconds:.0f} s, {seconds / ran:.1f} s each", flush=True)
     return 1 if failed else 0
 
 
@@ -68,7 +66,7 @@ def _report(lake, outcome: Outcome, *, shrinks: bool) -> Outcome:
 
 def _summarise(tally: Counter[str], *, verbose: bool) -> None:
     for key, number in sorted(tally.items()):
-        if verbose or key.startswith(("exact", "refused")):
+        if verbose or key.startswith(("exact", "refused", "changes")):
             print(f"{number:6} {key}")
 
 

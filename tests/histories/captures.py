@@ -10,7 +10,7 @@ from airflow_provider_ips.core.errors import GapError, InputError, RefusedOperat
 from airflow_provider_ips.core.plan import plan_capture
 from airflow_provider_ips.core.record import Decision, Kind
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
-from airflow_provider_ips.iceberg import build_icdc, capture, drop_icdc, open_source
+from airflow_provider_ips.iceberg import build_icdc, capture, drop_icdc, open_source, position_at
 from tests.histories.readers import HistoryFailureError, as_read, by_pyiceberg, by_spark, compare
 from tests.histories.registry import CAPTURE, step
 from tests.histories.values import sql_literal
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_ips.core.positions import Position
     from airflow_provider_ips.core.record import SourceRecord
+    from airflow_provider_ips.iceberg.source import IcebergSource
     from tests.histories.ledger import Commit, Ledger, Row
     from tests.histories.world import World
 
@@ -44,6 +45,8 @@ class Due:
     settings: CaptureSettings
     is_first: bool = False
     """Nothing was processed before, so all that lives is due."""
+    may_be_a_gap: bool = False
+    """A snapshot that is gone is only known as the parent of the next one, if it is."""
 
     @property
     def may_end_early(self) -> bool:
@@ -63,13 +66,20 @@ class Due:
 def capture_next(world: World, rng: Random) -> None:
     """A consumer's next run: from where it stands to a branch's head, and not always committed."""
     branch = rng.choice(sorted(world.heads))
-    passing = rng.choice(("fail", "fail", "skip"))
-    name = f"{branch} {passing}"
-    place = world.consumers.get(name, Place())
-    settings = CaptureSettings(on_other_operation=passing, **_limits(rng), **_gap(rng), range_columns=("id", "p"))
+    name = f"appends of {branch}"
     source = open_source(world.lake.catalog, world.name, branch)
+    place = world.consumers.get(name) or _seeded(world, rng, source)
+    settings = CaptureSettings(
+        on_other_operation=rng.choice(("fail", "fail", "skip", "skip_retention")),
+        equality_deletes=rng.choice(("fail", "carry")),
+        **limit_setting(rng),
+        **gap_setting(rng),
+        range_columns=("id", "p"),
+    )
     due = Due(
-        commits=_retained_range(world, place, world.heads[branch]), settings=settings, is_first=not place.position
+        commits=retained_range(world, place.ledger, place.snapshot_id, world.heads[branch]),
+        settings=settings,
+        is_first=not place.position,
     )
     into = f"icdc.x{world.name.rpartition('.')[2]}_{world.number()}"
 
@@ -93,21 +103,40 @@ def capture_next(world: World, rng: Random) -> None:
         world.consumers[name] = Place(position=to, ledger=world.ledger, snapshot_id=to.snapshot_id)
 
 
+def _seeded(world: World, rng: Random, source: IcebergSource) -> Place:
+    """A consumer that begins somewhere: with the whole table, or behind a snapshot as `airflow ips seed` does."""
+    chain = [c.snapshot_id for c in world.ledger.chain(world.heads[source.branch])]
+    known = [i for i in chain if i not in world.ledger.expired and world.ledger.commits[i].effect.after is not None]
+    try:
+        connected = [i for i in known if world.ledger.is_provable(i, world.heads[source.branch])]
+        if not connected or rng.random() < 0.3:
+            return Place()
+        start = rng.choice(connected)
+        return Place(position=position_at(source, snapshot_id=start), ledger=world.ledger, snapshot_id=start)
+    except GapError as error:
+        raise HistoryFailureError(f"no place to begin at: {error}") from error
+
+
 @step(CAPTURE, weight=3)
 def capture_between(world: World, rng: Random) -> None:
     """Any two places of main's lineage, by the function for notebooks; the later one need not be the head."""
     chain = [c.snapshot_id for c in world.ledger.chain(world.head) if c.effect.after is not None][::-1]
     if not chain:
         raise NotNowError
-    start, end = sorted(rng.sample(range(-1, len(chain)), 2)) if len(chain) > 1 else (-1, 0)
+    first = -1 if len(chain) < 2 or rng.random() < 0.2 else 0
+    start, end = sorted(rng.sample(range(first, len(chain)), 2))
     since = None if start < 0 else chain[start]
     until = chain[end]
-    passing = rng.choice(("fail", "skip"))
+    passing = rng.choice(("fail", "skip", "skip_retention"))
     settings = CaptureSettings(on_other_operation=passing)
     commits = world.ledger.since(since, until)
-    ends_are_there = since not in world.ledger.expired and until not in world.ledger.expired
-    provable = ends_are_there and (since is None or world.ledger.is_provable(since, world.head))
-    due = Due(commits=tuple(commits or ()) if provable else None, settings=settings, is_first=since is None)
+    provable = until not in world.ledger.expired and (since is None or world.ledger.is_provable(since, world.head))
+    due = Due(
+        commits=tuple(commits or ()) if provable else None,
+        settings=settings,
+        is_first=since is None,
+        may_be_a_gap=since in world.ledger.expired,
+    )
     into = f"icdc.b{world.name.rpartition('.')[2]}_{world.number()}"
     record = _answer(
         world,
@@ -143,22 +172,25 @@ def capture_from_a_time(world: World, rng: Random) -> None:
         check_rows(world, rng, record, due, Place(ledger=world.ledger, snapshot_id=start), head=world.head)
 
 
-def _limits(rng: Random) -> dict[str, Any]:
+def limit_setting(rng: Random) -> dict[str, Any]:
     name = rng.choice(("", "", "", "max_snapshots", "max_files", "max_bytes"))
     amount = {"max_snapshots": rng.randint(1, 3), "max_files": rng.randint(1, 4), "max_bytes": rng.randint(500, 6000)}
     return {name: amount[name]} if name else {}
 
 
-def _gap(rng: Random) -> dict[str, Any]:
+def gap_setting(rng: Random) -> dict[str, Any]:
     return {"on_gap": rng.choice(("fail", "fail", "resync", "full"))}
 
 
-def _retained_range(world: World, place: Place, head: int | None) -> tuple[Commit, ...] | None:
-    if place.ledger is not None and place.ledger is not world.ledger:
+def retained_range(
+    world: World, ledger: Ledger | None, snapshot_id: int | None, head: int | None
+) -> tuple[Commit, ...] | None:
+    """The commits since a consumer's place; None where nothing that is retained connects it with the head."""
+    if ledger is not None and ledger is not world.ledger:
         return None
-    if not world.ledger.is_provable(place.snapshot_id, head):
+    if not world.ledger.is_provable(snapshot_id, head):
         return None
-    return tuple(world.ledger.since(place.snapshot_id, head) or ())
+    return tuple(world.ledger.since(snapshot_id, head) or ())
 
 
 def _answer(world: World, due: Due, run: Any) -> SourceRecord | None:
@@ -172,12 +204,12 @@ def _answer(world: World, due: Due, run: Any) -> SourceRecord | None:
         world.tally["refused: change"] += 1
         return None
     except GapError as error:
-        if due.commits is not None:
+        if due.commits is not None and not due.may_be_a_gap:
             raise HistoryFailureError(f"a gap where there is none: {error}") from error
         world.tally["refused: gap"] += 1
         return None
     except UnsupportedTableError as error:
-        if not world.has_equality_deletes:
+        if not world.has_equality_deletes or due.settings.equality_deletes == "carry":
             raise HistoryFailureError(f"refused as unsupported: {error}") from error
         world.tally["refused: equality deletes"] += 1
         return None
@@ -238,8 +270,11 @@ def expected_rows(
         return _over_a_gap(world, record, place, head)
     taken = _up_to(due.commits, record.to_inclusive.snapshot_id)
     decisions = {v.snapshot_id: v.decision for v in record.verdicts}
-    if due.settings.on_other_operation == "fail" and any(c.effect.is_change for c in taken):
-        raise HistoryFailureError(f"captured over a change: {[c.step for c in taken if c.effect.is_change]}")
+    changes = [c for c in taken if c.effect.is_change]
+    if due.settings.on_other_operation == "fail" and changes:
+        raise HistoryFailureError(f"captured over a change: {[c.step for c in changes]}")
+    if due.settings.on_other_operation == "skip_retention" and changes:
+        _check_retention(world, place, taken, changes)
     rows = [
         row
         for commit in taken
@@ -247,6 +282,24 @@ def expected_rows(
         for row in commit.effect.appends
     ]
     return rows, []
+
+
+def _check_retention(world: World, place: Place, taken: Sequence[Commit], changes: Sequence[Commit]) -> None:
+    """What was passed over removed rows from before the range, changed none, and met no append in its partition."""
+    world.tally["exact: over retention"] += 1
+    old = world.ledger.state(place.snapshot_id)
+    gained = [row for commit in taken for row in commit.effect.appends]
+    for commit in changes:
+        after, before = commit.effect.after, world.ledger.commits.get(commit.parent_id or 0)
+        was = before.effect.after if before else {}
+        if after is None or was is None:
+            continue  # one half of a statement
+        removed = [row for i, row in was.items() if i not in after]
+        if any(was.get(i) != row for i, row in after.items()) or any(row not in old.values() for row in removed):
+            raise HistoryFailureError(f"took {commit.step} for retention")
+        p = next(c.uid for c in world.columns if c.name == "p")
+        if world.partitioned_by_p_always and {row.get(p) for row in removed} & {row.get(p) for row in gained}:
+            raise HistoryFailureError(f"took {commit.step} for retention, in a partition that gained rows")
 
 
 def _up_to(commits: Sequence[Commit], to: int | None) -> list[Commit]:

@@ -7,9 +7,19 @@ from random import Random
 from typing import Final
 
 # Each registers its steps.
-from tests.histories import appends, captures, changes, lineage, maintenance  # noqa: F401
+from tests.histories import appends, captures, change_captures, changes, lineage, maintenance  # noqa: F401
 from tests.histories.profile import Profile
-from tests.histories.registry import APPEND, CAPTURE, CHANGE, EVOLUTION, LINEAGE, MAINTENANCE, REGISTRY, Step
+from tests.histories.registry import (
+    APPEND,
+    CAPTURE,
+    CHANGE,
+    CHANGE_CAPTURE,
+    EVOLUTION,
+    LINEAGE,
+    MAINTENANCE,
+    REGISTRY,
+    Step,
+)
 
 SHORTEST: Final = 14
 LONGEST: Final = 22
@@ -17,9 +27,9 @@ LONGEST: Final = 22
 # How often each group of steps comes, by what the history is about.
 SHARES: Final = {
     "appends": {APPEND: 8, MAINTENANCE: 3, EVOLUTION: 4, CAPTURE: 5},
-    "lineage": {APPEND: 6, CHANGE: 1, MAINTENANCE: 2, LINEAGE: 7, CAPTURE: 6},
-    "changes": {APPEND: 4, CHANGE: 7, MAINTENANCE: 3, EVOLUTION: 1, CAPTURE: 6},
-    "everything": {APPEND: 5, CHANGE: 4, MAINTENANCE: 3, EVOLUTION: 3, LINEAGE: 3, CAPTURE: 6},
+    "lineage": {APPEND: 6, CHANGE: 1, MAINTENANCE: 2, LINEAGE: 7, CAPTURE: 5, CHANGE_CAPTURE: 2},
+    "changes": {APPEND: 4, CHANGE: 7, MAINTENANCE: 3, EVOLUTION: 1, CAPTURE: 1, CHANGE_CAPTURE: 8},
+    "everything": {APPEND: 5, CHANGE: 4, MAINTENANCE: 3, EVOLUTION: 3, LINEAGE: 3, CAPTURE: 3, CHANGE_CAPTURE: 4},
 }
 
 
@@ -43,6 +53,6 @@ class History:
             kind = rng.choices(kinds, weights=[k.weight for k in kinds])[0]
             steps.append(Step(kind.name, rng.randrange(1_000_000)))
         # Whatever happened last is captured, too.
-        steps.append(Step("capture_next", seed))
-        steps.append(Step("capture_between", seed))
+        last = ("capture_next", "follow_changes") if CHANGE_CAPTURE in shares else ("capture_next", "capture_between")
+        steps += [Step(kind, seed) for kind in last]
         return cls(seed=seed, profile=profile, steps=tuple(steps))

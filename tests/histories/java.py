@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.utils.datetime import date_to_days
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def by_partition(world: World, spec: PartitionSpec, rows: Sequence[Row]) -> dict
 
 def partition_path(world: World, spec: PartitionSpec, row: Row) -> str:
     """Compute the partition by the spec's own transforms."""
-    if spec == UNPARTITIONED_PARTITION_SPEC or not spec.fields:
+    if all(str(field.transform) == "void" for field in spec.fields):
         return ""
     schema = world.load().schema()
     by_name = {column.name: column.uid for column in world.columns}

@@ -19,6 +19,10 @@ class LedgerError(Exception):
     """The table did something that the generator did not mean: a mistake of the generator, or of an engine."""
 
 
+class HalfwayError(Exception):
+    """A snapshot between two halves of one statement: which rows it has is not known."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """A column through all its names and types. One dropped and added again under its name is another."""
@@ -95,7 +99,7 @@ class Ledger:
             return {}
         after = self.commits[snapshot_id].effect.after
         if after is None:
-            raise LedgerError(f"the rows at {snapshot_id} are between two halves of one statement, and not known")
+            raise HalfwayError(snapshot_id)
         return dict(after)
 
     def since(self, after: int | None, to: int | None) -> list[Commit] | None:

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 REGISTRY: Final[dict[str, Kind]] = {}
 
-APPEND, CHANGE, MAINTENANCE, EVOLUTION, LINEAGE, CAPTURE = (
+APPEND, CHANGE, MAINTENANCE, EVOLUTION, LINEAGE, CAPTURE, CHANGE_CAPTURE = (
     "append",
     "change",
     "maintenance",
     "evolution",
     "lineage",
     "capture",
+    "change capture",
 )
 
 

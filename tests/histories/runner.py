@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import traceback
 from collections import Counter
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from tests.histories.ledger import LedgerError
+from tests.histories.ledger import HalfwayError, LedgerError
 from tests.histories.lineage import create_table
 from tests.histories.readers import HistoryFailureError, check_source
 from tests.histories.world import EngineRefusedError, NotNowError, World
@@ -52,7 +53,8 @@ def run(lake: Lake, history: History) -> Outcome:
             done += _did(world, step)
         check_source(world)
     except HistoryFailureError as error:
-        failure, fault = str(error), "wrong"
+        # The first words without their numbers: what kind of wrong answer it is.
+        failure, fault = str(error), re.sub(r"[0-9]+", "", str(error).partition(":")[0])
     except LedgerError as error:
         failure, fault = f"the generator or an engine is wrong: {error}", "ledger"
     except Exception as error:  # noqa: BLE001 - whatever the package throws is a finding, and the next history runs
@@ -65,7 +67,7 @@ def _did(world: World, step: Step) -> bool:
     started = time.monotonic()
     try:
         step.run(world)
-    except NotNowError:
+    except (NotNowError, HalfwayError):
         world.tally[f"not now: {step.kind}"] += 1
         return False
     except EngineRefusedError as error:
