@@ -94,6 +94,9 @@ _STORAGE_DENIES: Final = re.compile(
     re.IGNORECASE,
 )
 _STORAGE_LACKS: Final = re.compile(r"NO_SUCH_BUCKET|NO_SUCH_KEY|Path does not exist|No such file|Cannot open file")
+_STORAGE_FAILS: Final = re.compile(
+    r"SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|NETWORK_CONNECTION|REQUEST_TIMEOUT|HTTP status 5\d\d"
+)
 _CHECKSUMS: Final = re.compile(r"HTTP status (400|501)\) during (UploadPart|PutObject|CreateMultipartUpload)")
 
 _BY_STATUS: Final = {
@@ -107,6 +110,10 @@ _BY_STATUS: Final = {
 _TRANSIENT: Final = (
     "retry the task: the catalog did not answer, or failed by itself; if it stays so, look at its own log, and check "
     "that its address in the connection is reached from where tasks run"
+)
+_STORAGE_TRANSIENT: Final = (
+    "retry the task: the storage did not answer, or failed by itself; if it stays so, check that the endpoint in the "
+    "connection is reached from where tasks run"
 )
 _RIGHTS: Final = (
     "source and ICDC table are opened each with the keys that the catalog hands out for it, or else those in the "
@@ -123,6 +130,12 @@ _PLAIN_UPLOADS: Final = (
     "extra the same error appears, so check these first"
 )
 _ANYTHING: Final = "check that catalog and storage answer and that the connection may do this, then retry the task"
+_BY_STORAGE: Final = (
+    (_CHECKSUMS, _PLAIN_UPLOADS),
+    (_STORAGE_DENIES, _RIGHTS),
+    (_STORAGE_LACKS, _MISSING),
+    (_STORAGE_FAILS, _STORAGE_TRANSIENT),
+)
 
 
 def remedy_for(error: BaseException) -> str:
@@ -135,10 +148,7 @@ def remedy_for(error: BaseException) -> str:
     if isinstance(error, RequestException):
         return _TRANSIENT
     text = str(error)
-    for pattern, remedy in ((_CHECKSUMS, _PLAIN_UPLOADS), (_STORAGE_DENIES, _RIGHTS), (_STORAGE_LACKS, _MISSING)):
-        if pattern.search(text):
-            return remedy
-    return _ANYTHING
+    return next((remedy for pattern, remedy in _BY_STORAGE if pattern.search(text)), _ANYTHING)
 
 
 @contextmanager

@@ -141,7 +141,7 @@ class IcebergSource:
                     consequence="Its files cannot be told from here",
                     remedy="rewrite the table's manifests with a current engine (CALL rewrite_manifests)",
                 )
-            with mapped(f"reading the manifest list of {self.name}, snapshot {snapshot_id}"):
+            with mapped(f"reading the manifest list of {self.name}, snapshot {snapshot_id} ({path})"):
                 self._lists[snapshot_id] = ManifestList(self.table.io, path)
         return self._lists[snapshot_id]
 
