@@ -34,9 +34,9 @@ class RetentionFacts:
     min_kept: int
     max_ref_age_ms: int | None
     committed_at_ms: tuple[int, ...]
-    """When the retained snapshots of the lineage were committed, newest first."""
+    """When the retained snapshots of the lineage were committed, newest first, as far back as the gap reaches."""
     is_cut_off: bool
-    """Older snapshots of the lineage have been expired."""
+    """The lineage does not reach back so far, for older snapshots have been expired."""
 
 
 def usual_gap_ms(history: Sequence[CommittedCapture]) -> int | None:
@@ -48,10 +48,8 @@ def usual_gap_ms(history: Sequence[CommittedCapture]) -> int | None:
     return median_high(gaps) if gaps else None
 
 
-def retention_warnings(facts: RetentionFacts, *, gap_ms: int | None, now_ms: int) -> tuple[str, ...]:
+def retention_warnings(facts: RetentionFacts, *, gap_ms: int, now_ms: int) -> tuple[str, ...]:
     """Say which rule, or which practice, lets snapshots go sooner than this consumer comes back."""
-    if gap_ms is None or gap_ms <= 0:
-        return ()
     advice = (
         f"a run that comes as late as usual ({_span(gap_ms)}) may find its checkpoint gone: keep snapshots of "
         f"{facts.source} longer ({MAX_AGE}), or run more often"

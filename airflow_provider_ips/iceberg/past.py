@@ -34,8 +34,9 @@ def snapshots_when_committed(table: Table, snapshot_id: int, committed_at_ms: in
 def _written_from(table: Table, time_ms: int) -> Iterator[str]:
     """Give the metadata files from a moment on, oldest first, if no earlier one can have been forgotten in between."""
     log = [(entry.timestamp_ms, entry.metadata_file) for entry in table.metadata.metadata_log]
-    log.append((table.metadata.last_updated_ms, table.metadata_location))
+    if table.metadata_location:  # a catalog may keep to itself where it has the newest
+        log.append((table.metadata.last_updated_ms, table.metadata_location))
     later = [(at_ms, path) for at_ms, path in log if at_ms >= time_ms]
-    if len(later) == len(log) and log[0][0] != time_ms:
+    if len(later) == len(log) and (not log or log[0][0] != time_ms):
         return
     yield from (path for _, path in later[:MAX_TRIES])

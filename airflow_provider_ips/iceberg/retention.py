@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_ips.core.history import walk_back
+from airflow_provider_ips.core.history import ancestors
 from airflow_provider_ips.core.retention import MAX_AGE, MAX_REF_AGE, MIN_KEPT, RetentionFacts
 from airflow_provider_ips.core.roots import shows_no_expiry
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from airflow_provider_ips.core.history import SnapshotFacts
     from airflow_provider_ips.iceberg.source import IcebergSource
 
 
-def retention_of(source: IcebergSource) -> RetentionFacts:
-    """The branch's own rules go before the table's. Reads nothing but what the load brought."""
+def retention_of(source: IcebergSource, *, back_to_ms: int) -> RetentionFacts:
+    """The branch's own rules go before the table's. Reads no file, and no more of the history than is asked for."""
     properties = source.metadata.properties
     ref = source.metadata.refs.get(source.branch)
-    chain = walk_back(source, source.head)
+    chain = _newest(source, back_to_ms)
     own_age = ref.max_snapshot_age_ms if ref else None
     own_kept = ref.min_snapshots_to_keep if ref else None
     own_ref_age = ref.max_ref_age_ms if ref else None
@@ -29,8 +30,18 @@ def retention_of(source: IcebergSource) -> RetentionFacts:
         min_kept=(_number(properties, MIN_KEPT) or 1) if own_kept is None else own_kept,
         max_ref_age_ms=None if is_main else (_number(properties, MAX_REF_AGE) if own_ref_age is None else own_ref_age),
         committed_at_ms=tuple(snapshot.committed_at_ms for snapshot in chain),
-        is_cut_off=bool(chain) and not shows_no_expiry(source, chain[-1]),
+        is_cut_off=bool(chain) and chain[-1].committed_at_ms > back_to_ms and not shows_no_expiry(source, chain[-1]),
     )
+
+
+def _newest(source: IcebergSource, back_to_ms: int) -> list[SnapshotFacts]:
+    """Newest first, to the first that is older: a history may have a hundred thousand snapshots."""
+    chain: list[SnapshotFacts] = []
+    for snapshot in ancestors(source, source.head):
+        chain.append(snapshot)
+        if snapshot.committed_at_ms <= back_to_ms:
+            break
+    return chain
 
 
 def _number(properties: Mapping[str, str], name: str) -> int | None:

@@ -253,7 +253,10 @@ class CaptureRun:
         from airflow_provider_ips.iceberg.retention import retention_of
 
         gap_ms = None if self.checkpoint is None else usual_gap_ms(self.checkpoint.history)
-        warnings = retention_warnings(retention_of(ready.source), gap_ms=gap_ms, now_ms=self.now_ms)
+        if gap_ms is None:
+            return record
+        kept = retention_of(ready.source, back_to_ms=self.now_ms - gap_ms)
+        warnings = retention_warnings(kept, gap_ms=gap_ms, now_ms=self.now_ms)
         return replace(record, warnings=(*record.warnings, *warnings))
 
     def _tell(self, sources: Sequence[SourceRecord], capture_id: str, *, settled: bool = False) -> CaptureRecord:
