@@ -18,7 +18,7 @@ from airflow.utils.providers_configuration_loader import providers_configuration
 
 from airflow_provider_ips.checkpoints.access import ServerVariables
 from airflow_provider_ips.core.errors import IpsError
-from airflow_provider_ips.maintenance import changing, looking
+from airflow_provider_ips.maintenance import changing, collecting, looking, replaying
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -123,3 +123,19 @@ def abandon_command(args: Namespace) -> None:
 def move_command(args: Namespace) -> None:
     """Move a checkpoint to the other store."""
     _speak(changing.move, args)
+
+
+@_audited
+@suppress_logs_and_warning
+@providers_configuration_loaded
+def replay_command(args: Namespace) -> None:
+    """Capture the range of a past commit once more, detached from the checkpoint."""
+    _speak(replaying.replay, args)
+
+
+@_audited
+@suppress_logs_and_warning
+@providers_configuration_loaded
+def gc_command(args: Namespace) -> None:
+    """Drop ICDC tables that no checkpoint needs, and files that no table names."""
+    _speak(collecting.gc, args)

@@ -39,8 +39,8 @@ _TIME: Final = _arg(
     "e.g. 2026-10-01T00:00:00+00:00",
 )
 _LATEST: Final = _arg("--latest", help="All there is now counts as processed", action="store_true", default=False)
-_CAPTURE_ID: Final = _arg("--capture-id", help="Go back to before this committed capture")
-_RUN_ID: Final = _arg("--run-id", help="Go back to before the capture that this DAG run committed")
+_CAPTURE_ID: Final = _arg("--capture-id", help="The committed capture, from `airflow ips history`")
+_RUN_ID: Final = _arg("--run-id", help="Or the DAG run that committed it")
 _DRY_RUN: Final = _arg(
     "-n", "--dry-run", help="Show what would be written, and write nothing", action="store_true", default=False
 )
@@ -50,6 +50,22 @@ _STORE: Final = _arg(
     choices=["variable", "iceberg"],
 )
 _TO: Final = _arg("--to", help="The store it goes to", choices=["variable", "iceberg"], required=True)
+_INITIAL: Final = _arg("--initial", help="The capture's `initial`, if it began there: a snapshot id, or an ISO time")
+_OTHER: Final = _arg(
+    "--on-other-operation",
+    help="As on the capture (default: fail)",
+    choices=["fail", "skip_retention", "skip"],
+    default="fail",
+)
+_NAMESPACE: Final = _arg("--namespace", help="Where ICDC tables are (default: [ips] icdc_namespace)")
+_LOCATION: Final = _arg("--location", help="The folder of ICDC tables, where captures set icdc_location")
+_OLDER: Final = _arg("--older-than-days", help="Leave alone what is younger (default: 7)", type=float, default=7.0)
+_GONE: Final = _arg(
+    "--gone-consumers",
+    help="Take tables of consumers without a checkpoint too: only if no other deployment uses this namespace",
+    action="store_true",
+    default=False,
+)
 _WHERE: Final = (_STORE, _CONN_ID)
 _READ: Final = (_CONSUMER, *_WHERE, ARG_OUTPUT, ARG_VERBOSE)
 _ASKED: Final = (_DRY_RUN, ARG_YES, ARG_OUTPUT, ARG_VERBOSE)
@@ -83,6 +99,19 @@ def get_ips_cli_commands() -> list[CLICommand]:
                     (_ONE_TABLE, _BRANCH, *_CHANGE),
                 ),
                 _command("abandon", "Give up a pending capture; the next run takes its range again", _CHANGE),
+                _command(
+                    "replay",
+                    "Capture the range of a past commit once more, detached from the checkpoint",
+                    (
+                        *(_CONSUMER, _CAPTURE_ID, _RUN_ID, _INITIAL, _OTHER, _NAMESPACE, _LOCATION, *_WHERE),
+                        *(_DRY_RUN, ARG_OUTPUT, ARG_VERBOSE),
+                    ),
+                ),
+                _command(
+                    "gc",
+                    "Drop ICDC tables that no checkpoint needs, and files that no table names",
+                    (_OLDER, _GONE, _NAMESPACE, _LOCATION, _CONN_ID, *_ASKED),
+                ),
                 _command("move", "Move a checkpoint to the other store", (_CONSUMER, _TO, _CONN_ID, *_ASKED)),
             ),
         )

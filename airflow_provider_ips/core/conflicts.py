@@ -73,5 +73,5 @@ def older_run(consumer: str, run: RunIdentity, newest: CommittedCapture) -> Chec
         f"run {run} of consumer {consumer!r} has committed, and run {newest.run} has committed after it",
         consequence="To process its range again now would write old rows over newer ones",
         remedy=f"go back to before it with `airflow ips rewind --consumer {consumer} --run-id {run.run_id}` and let "
-        "the next run process everything since, or process that range detached from the checkpoint",
+        "the next run process everything since, or process its range detached, by `airflow ips replay`",
     )

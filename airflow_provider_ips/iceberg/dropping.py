@@ -34,7 +34,7 @@ def drop_icdc(catalog: Catalog, icdc_table: str) -> bool:
                 consequence="Dropping it could destroy somebody's data, so it was left alone",
                 remedy="drop it yourself if you are sure",
             )
-        files = _own_files(loaded.metadata.location, loaded.io, loaded.metadata_location, loaded.metadata.snapshots)
+        files = own_files(loaded.metadata.location, loaded.io, loaded.metadata_location, loaded.metadata.snapshots)
         try:
             catalog.drop_table(target.parts)
         except NoSuchTableError:
@@ -43,7 +43,7 @@ def drop_icdc(catalog: Catalog, icdc_table: str) -> bool:
     return True
 
 
-def _own_files(location: str, io: FileIO, metadata_location: str, snapshots: Sequence[object]) -> list[str]:
+def own_files(location: str, io: FileIO, metadata_location: str, snapshots: Sequence[object]) -> list[str]:
     """Everything below the ICDC table's own metadata folder that its metadata names; nothing else, ever."""
     lists = [str(s.manifest_list) for s in snapshots]  # type: ignore[attr-defined]
     files = [metadata_location, *lists]

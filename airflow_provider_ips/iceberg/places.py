@@ -41,7 +41,16 @@ def _create_namespace(catalog: Catalog, namespace: str, parts: tuple[str, ...]) 
     except NamespaceAlreadyExistsError:
         return  # another capture was quicker
     except foreign_faults() as error:
-        raise _no_rights(catalog, namespace, error) from error
+        if not _is_there(catalog, parts):  # two that make it at the same moment get errors of all kinds
+            raise _no_rights(catalog, namespace, error) from error
+
+
+def _is_there(catalog: Catalog, parts: tuple[str, ...]) -> bool:
+    try:
+        catalog.load_namespace_properties(parts)
+    except foreign_faults():
+        return False
+    return True
 
 
 def _no_rights(catalog: Catalog, namespace: str, error: Exception) -> CatalogError:
@@ -54,7 +63,7 @@ def _no_rights(catalog: Catalog, namespace: str, error: Exception) -> CatalogErr
 
 def icdc_location(catalog: Catalog, source: IcebergSource, target: TableIdentifier, wished: str | None) -> str:
     """Give the ICDC table a place of its own: as asked, or below the namespace or warehouse, or beside the source."""
-    base = wished or _namespace_location(catalog, target)
+    base = wished or namespace_location(catalog, target)
     source_home = source.metadata.location.rstrip("/")
     if base is None:
         base = f"{source_home.rpartition('/')[0]}/__{'_'.join(target.namespace)}"
@@ -68,7 +77,8 @@ def icdc_location(catalog: Catalog, source: IcebergSource, target: TableIdentifi
     return home
 
 
-def _namespace_location(catalog: Catalog, target: TableIdentifier) -> str | None:
+def namespace_location(catalog: Catalog, target: TableIdentifier) -> str | None:
+    """Where tables of a namespace are by default, if the catalog tells; it must exist."""
     with mapped(f"reading the properties of namespace {'.'.join(target.namespace)}"):
         location = catalog.load_namespace_properties(target.namespace).get("location")
     if location:

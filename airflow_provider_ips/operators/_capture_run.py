@@ -124,7 +124,7 @@ class CaptureRun:
             attempted = self._attempted(table)
             plan = plan_capture(history, committed=committed, settings=settings, attempted=attempted)
         else:
-            plan = _plan_again(history, known.ranges[table.table, table.branch], settings)
+            plan = plan_again(history, known.ranges[table.table, table.branch], settings)
         return Opened(table=table, settings=settings, history=history, plan=plan, committed=committed)
 
     def _attempted(self, table: SourceTable) -> Position | None:
@@ -282,7 +282,7 @@ class _Known:
     tables: tuple[str, ...]
 
 
-def _plan_again(history: IcebergSource, taken: SourceRange, settings: CaptureSettings) -> CapturePlan:
+def plan_again(history: IcebergSource, taken: SourceRange, settings: CaptureSettings) -> CapturePlan:
     """Plan the same range. A first run that began at a snapshot or a time had no committed position to start from."""
     start = taken.from_exclusive
     if start is None and taken.kind is Kind.RANGE and settings.start.kind in ("snapshot", "time"):

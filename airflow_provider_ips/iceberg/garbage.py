@@ -1,0 +1,126 @@
+"""ICDC tables, and files of theirs, that nobody needs any more: found here, judged by whoever knows the checkpoints."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.io import load_file_io
+
+from airflow_provider_ips.core.identifiers import TableIdentifier
+from airflow_provider_ips.iceberg.dropping import own_files
+from airflow_provider_ips.iceberg.faults import mapped
+from airflow_provider_ips.iceberg.folders import StoredFile, list_files
+from airflow_provider_ips.iceberg.metadata import IDENTITY
+from airflow_provider_ips.iceberg.places import namespace_location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+CONSUMER: Final = "ips.consumer"
+_FOLDER: Final = re.compile(r"[a-z][a-z0-9_]*_[0-9a-f]{20}")
+_FILE: Final = re.compile(r"[0-9a-f]{12}-[a-z0-9\-]+\.avro|00000-[0-9a-f]{12}\.metadata\.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IcdcFound:
+    """An ICDC table that a capture task made, as its own metadata tells."""
+
+    name: str
+    consumer: str
+    made_at_ms: int
+    location: str
+    files: frozenset[str]
+    gc_enabled: bool
+
+
+def find_icdc(catalog: Catalog, namespace: str) -> list[IcdcFound]:
+    """All ICDC tables of consumers in a namespace. Loads every table there; what is not ours is not even mentioned."""
+    found = []
+    with mapped(f"looking through namespace {namespace}"):
+        try:
+            names = catalog.list_tables(tuple(namespace.split(".")))
+        except NoSuchNamespaceError:
+            return []
+        for name in sorted(names):
+            try:
+                table = catalog.load_table(name)
+            except NoSuchTableError:
+                continue  # dropped in between, or no Iceberg table
+            if IDENTITY in table.metadata.properties and CONSUMER in table.metadata.properties:
+                found.append(_found(".".join(name), table))
+    return found
+
+
+def find_leftovers(
+    catalog: Catalog, namespace: str, tables: Sequence[IcdcFound], location: str | None = None
+) -> Iterator[StoredFile]:
+    """Files of captures and drops that died: named as captures name them, and named by no table."""
+    named = {file for table in tables for file in table.files}
+    here = {table.name.rpartition(".")[2] for table in tables}
+    bases = {table.location.rpartition("/")[0] for table in tables}
+    home = location or _home(catalog, namespace)
+    for base in sorted(bases | ({home.rstrip("/")} if home else set())):
+        io = load_file_io(dict(catalog.properties), base)
+        is_taken = dict.fromkeys(here, False)
+        for file in list_files(io, base):
+            folder = _icdc_folder(file.location, base)
+            if folder is None or file.location in named:
+                continue
+            if folder not in is_taken:
+                is_taken[folder] = _is_table(catalog, folder)
+            if not is_taken[folder]:
+                yield file
+
+
+def delete_leftover(catalog: Catalog, file: StoredFile) -> None:
+    """Delete one file that :func:`find_leftovers` found."""
+    with mapped(f"deleting {file.location}"):
+        load_file_io(dict(catalog.properties), file.location).delete(file.location)
+
+
+def _found(name: str, table: Table) -> IcdcFound:
+    metadata = table.metadata
+    files = own_files(metadata.location, table.io, table.metadata_location, metadata.snapshots)
+    return IcdcFound(
+        name=name,
+        consumer=metadata.properties[CONSUMER],
+        made_at_ms=metadata.last_updated_ms,
+        location=metadata.location.rstrip("/"),
+        files=frozenset(files),
+        gc_enabled=metadata.properties.get("gc.enabled", "true").lower() != "false",
+    )
+
+
+def _icdc_folder(location: str, base: str) -> str | None:
+    """Name the ICDC table whose file this is by its place and name; None for anything else."""
+    parts = location.removeprefix(f"{base}/").split("/")
+    match parts:
+        case [folder, "metadata", file] if _FOLDER.fullmatch(folder) and _FILE.fullmatch(file):
+            return folder
+    return None
+
+
+def _home(catalog: Catalog, namespace: str) -> str | None:
+    with mapped(f"looking for namespace {namespace}"):
+        if not catalog.namespace_exists(tuple(namespace.split("."))):
+            return None
+    return namespace_location(catalog, TableIdentifier.parse(f"{namespace}.any"))
+
+
+def _is_table(catalog: Catalog, name: str) -> bool:
+    """Any other namespace may keep its tables in the same folder, and this one may hold tables that are not ours."""
+    with mapped(f"looking for {name} in all namespaces"):
+        return any(catalog.table_exists((*namespace, name)) for namespace in _namespaces(catalog))
+
+
+def _namespaces(catalog: Catalog, parent: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name in catalog.list_namespaces(parent):
+        if len(name) == len(parent) + 1:
+            yield name
+            yield from _namespaces(catalog, name)
