@@ -1,0 +1,64 @@
+"""Planning costs what the range costs, however long the table's history is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_ips.core.memory import InMemoryHistory
+from airflow_provider_ips.core.plan import plan_capture, starting_position
+from airflow_provider_ips.core.settings import CaptureSettings
+
+if TYPE_CHECKING:
+    from airflow_provider_ips.core.history import SnapshotFacts
+    from airflow_provider_ips.core.positions import Position
+
+HISTORY = 500
+
+
+@dataclass(slots=True)
+class VisitedHistory(InMemoryHistory):
+    """Notes which snapshots are looked at."""
+
+    visited: list[int] = field(default_factory=list)
+
+    def snapshot(self, snapshot_id: int) -> SnapshotFacts | None:
+        """Look at one."""
+        self.visited.append(snapshot_id)
+        return InMemoryHistory.snapshot(self, snapshot_id)
+
+
+@pytest.fixture
+def positions() -> tuple[VisitedHistory, list[Position]]:
+    """A long history and a position behind each of its snapshots."""
+    history = VisitedHistory("db.t")
+    positions = [history.append() for _ in range(HISTORY)]
+    history.visited.clear()
+    return history, positions
+
+
+@pytest.mark.parametrize("snapshots", [1, 10])
+def test_a_range_visits_its_own_snapshots(positions: tuple[VisitedHistory, list[Position]], snapshots: int) -> None:
+    """A few each, and none of the hundreds before."""
+    history, there = positions
+    plan = plan_capture(history, committed=there[-1 - snapshots], settings=CaptureSettings())
+    assert len(plan.verdicts) == snapshots
+    assert len(history.visited) <= 3 * snapshots + 3
+    assert min(history.visited) >= HISTORY - snapshots
+
+
+def test_a_whole_history_is_visited_a_few_times(positions: tuple[VisitedHistory, list[Position]]) -> None:
+    """In a time that grows as it does, never as its square."""
+    history, there = positions
+    plan = plan_capture(history, committed=there[0], settings=CaptureSettings())
+    assert len(plan.verdicts) == HISTORY - 1
+    assert len(history.visited) <= 4 * HISTORY
+
+
+def test_a_recent_snapshot_is_found_at_once(positions: tuple[VisitedHistory, list[Position]]) -> None:
+    """To start there nobody walks to the beginning."""
+    history, there = positions
+    assert starting_position(history, snapshot_id=there[-2].snapshot_id, time_ms=None) == there[-2]
+    assert len(history.visited) <= 3
