@@ -271,9 +271,10 @@ class _Changes:
                 yield birth.located
 
     def _superset(self, live: Sequence[Located]) -> bool:
-        culprits = [self._course.alive[x.file.path] for x in live if x.file.path in self._course.alive]
-        mixed = next((birth for birth in culprits if birth.mixed), None)
-        superset = mixed is not None or any(x.file.path not in self._course.alive for x in live)
+        alive = self._course.alive
+        taken = [*(alive[x.file.path] for x in live if x.file.path in alive), *self._standing_births]
+        mixed = next((birth for birth in taken if birth.mixed), None)
+        superset = mixed is not None or any(x.file.path not in alive for x in live)
         if superset and self._settings.on_superset == "fail":
             which = "deleted rows came back" if mixed is None else str(self._steps[mixed.step].snapshot)
             raise RefusedOperationError(
