@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.change import has_changes, plan_changes, read_steps
-from airflow_provider_ips.core.errors import GapError, InputError, RefusedOperationError
+from airflow_provider_ips.core.errors import GapError, RefusedOperationError
 from airflow_provider_ips.core.gaps import (
     NO_TRACE_OF_REMOVALS,
     STALE_ROWS,
@@ -17,9 +17,10 @@ from airflow_provider_ips.core.gaps import (
     resync_refused,
 )
 from airflow_provider_ips.core.history import DATA, DELETES, ancestors, head_position, position_of
+from airflow_provider_ips.core.limits import Taken
 from airflow_provider_ips.core.lineage import prove_lineage
 from airflow_provider_ips.core.positions import Position, format_time
-from airflow_provider_ips.core.record import Decision, Kind, Verdict
+from airflow_provider_ips.core.record import Decision, Kind
 from airflow_provider_ips.core.retired import check_retired
 from airflow_provider_ips.core.roots import is_proven_root
 from airflow_provider_ips.core.selection import CapturePlan, Selection, Take
@@ -288,6 +289,7 @@ def _judged(
         return []
     listed = _listed_at_end(history, lineage, to) if _any_but_replace(lineage) else {}
     judged: list[Judged] = []
+    taken = Taken(settings)
     previous = _parent(history, lineage)
     for snapshot in lineage.snapshots:
         item = judge(history, snapshot, previous, listed.get(snapshot.snapshot_id, ()), settings)
@@ -295,7 +297,8 @@ def _judged(
         if item.verdict.decision is Decision.REFUSED:
             raise _refused(history, item, lineage, settings)
         judged.append(item)
-        if _limit_reached(judged, settings):
+        taken.add(item.verdict)
+        if taken.is_full:
             break
     return judged
 
@@ -346,41 +349,13 @@ def _refused(history: TableHistory, item: Judged, lineage: Lineage, settings: Ca
 def _limited(judged: list[Judged], settings: CaptureSettings) -> list[Judged]:
     """Cut before the first snapshot that breaks a limit; the first captured one always fits."""
     kept: list[Judged] = []
+    taken = Taken(settings)
     for item in judged:
-        if _exceeds([*kept, item], settings) and any(_captures(k) for k in kept):
+        if not taken.has_room_for(item.verdict):
             break
+        taken.add(item.verdict)
         kept.append(item)
     return kept
-
-
-def _captures(item: Judged) -> bool:
-    return item.verdict.decision is Decision.CAPTURED
-
-
-def _limit_reached(judged: list[Judged], settings: CaptureSettings) -> bool:
-    return any(_captures(item) for item in judged) and _exceeds(judged, settings, at_least=True)
-
-
-def _exceeds(judged: list[Judged], settings: CaptureSettings, *, at_least: bool = False) -> bool:
-    captured = [item.verdict for item in judged if _captures(item)]
-    totals = (
-        (settings.max_snapshots, len(captured)),
-        (settings.max_files, sum(v.files or 0 for v in captured)),
-        (settings.max_bytes, _known_bytes(captured, settings)),
-    )
-    return any(limit is not None and (total >= limit if at_least else total > limit) for limit, total in totals)
-
-
-def _known_bytes(captured: Sequence[Verdict], settings: CaptureSettings) -> int:
-    unknown = next((v for v in captured if v.size_bytes is None), None)
-    if unknown is not None and settings.max_bytes is not None:
-        raise InputError(
-            f"max_bytes={settings.max_bytes} cannot be kept: snapshot {unknown.snapshot_id} does not say how many "
-            "bytes it added",
-            consequence="The limit would be ignored without anyone noticing",
-            remedy="use max_snapshots or max_files for this table",
-        )
-    return sum(v.size_bytes or 0 for v in captured)
 
 
 def _range(
