@@ -16,7 +16,7 @@ from airflow_provider_ips.core.gaps import (
     may_hold_live,
     resync_refused,
 )
-from airflow_provider_ips.core.history import DATA, DELETES, ancestors, head_position, position_of
+from airflow_provider_ips.core.history import DATA, DELETES, ancestors, position_of
 from airflow_provider_ips.core.limits import Taken
 from airflow_provider_ips.core.lineage import prove_lineage
 from airflow_provider_ips.core.positions import Position, format_time
@@ -25,7 +25,7 @@ from airflow_provider_ips.core.retired import check_retired
 from airflow_provider_ips.core.roots import is_proven_root
 from airflow_provider_ips.core.selection import CapturePlan, Selection, Take
 from airflow_provider_ips.core.totals import check_listed
-from airflow_provider_ips.core.traces import is_known_ancestor
+from airflow_provider_ips.core.traces import findable_position
 from airflow_provider_ips.core.verdicts import Judged, judge
 
 if TYPE_CHECKING:
@@ -86,7 +86,9 @@ def _stands_at_head(history: TableHistory, committed: Position) -> bool:
 
 
 def _nothing(history: TableHistory, committed: Position | None) -> CapturePlan:
-    return CapturePlan(kind=Kind.EMPTY, from_exclusive=committed, to_inclusive=head_position(history))
+    at_head = committed is not None and _stands_at_head(history, committed)
+    here = position_of(history, history.head) if at_head else findable_position(history, history.head)
+    return CapturePlan(kind=Kind.EMPTY, from_exclusive=committed, to_inclusive=here)
 
 
 def _before_everything(history: TableHistory) -> Position:
@@ -99,6 +101,8 @@ def _pinned(history: TableHistory, to: Position) -> SnapshotFacts | None:
     if to.snapshot_id is None:
         return None
     snapshot = history.snapshot(to.snapshot_id)
+    if snapshot is None and findable_position(history, history.head).snapshot_id == to.snapshot_id:
+        snapshot = history.head
     if snapshot is None:
         raise GapError(
             f"{history.name} no longer has {to}, the end of the range that this run captured before",
@@ -160,6 +164,8 @@ def _published_at(history: TableHistory, time_ms: int) -> set[int] | None:
 
 def _plan_over_gap(history: TableHistory, committed: Position, settings: CaptureSettings, gap: GapError) -> CapturePlan:
     same_table = committed.table_uuid == history.table_uuid
+    if same_table and findable_position(history, history.head).snapshot_id == committed.snapshot_id:
+        return _nothing(history, committed)
     if settings.on_gap == "full":
         warnings = (f"on_gap='full': {gap.problem}", *((STALE_ROWS,) if settings.captures_changes else ()))
         return _full(history, history.head, committed, warnings=warnings)
@@ -209,7 +215,7 @@ def _full(
     return CapturePlan(
         kind=Kind.FULL if holds_data else Kind.EMPTY,
         from_exclusive=committed,
-        to_inclusive=position_of(history, to),
+        to_inclusive=findable_position(history, to),
         selections=tuple(Selection(manifest=m, take=Take.WHOLE) for m in manifests) if holds_data else (),
         warnings=warnings,
     )
@@ -242,15 +248,10 @@ def _resync(
     return CapturePlan(
         kind=Kind.RESYNC if holds_data else Kind.EMPTY,
         from_exclusive=committed,
-        to_inclusive=position_of(history, to) if holds_data or _can_be_found_again(history, to) else committed,
+        to_inclusive=findable_position(history, to),
         selections=tuple(selections) if holds_data else (),
         warnings=(*warnings, f"what this resync holds: {foreseen}"),
     )
-
-
-def _can_be_found_again(history: TableHistory, to: SnapshotFacts) -> bool:
-    """Whether a later resync could start here. Where only the head is shown, a commit of nothing leaves no trace."""
-    return to.parent_id is not None or is_known_ancestor(history, position_of(history, to), to)
 
 
 def _plan_range(

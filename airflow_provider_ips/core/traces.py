@@ -7,9 +7,10 @@ that the writer is not part of: what another branch wrote, and what came after a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_ips.core.history import DATA
+from airflow_provider_ips.core.history import DATA, position_of
 from airflow_provider_ips.core.positions import Position
 
 if TYPE_CHECKING:
@@ -48,6 +49,22 @@ def is_written_behind(manifests: Sequence[ManifestFacts], position: Position) ->
         for m in manifests
         if m.content == DATA
     )
+
+
+def findable_position(history: TableHistory, to: SnapshotFacts | None) -> Position:
+    """Where a consumer that has taken all of ``to`` stands, so that its place can be found again.
+
+    A commit of nothing leaves no trace. Where only the head is shown, and that is such a commit, the newest snapshot
+    that left one is as good a place: no file came after it.
+    """
+    here = position_of(history, to)
+    if to is None or to.parent_id is not None or any(s.snapshot_id != to.snapshot_id for s in history.retained()):
+        return here
+    listed = [m for m in history.reads_manifests(to.snapshot_id) if m.added_snapshot_id is not None]
+    newest = max(listed, key=lambda m: m.sequence_number, default=None)
+    if newest is None or newest.sequence_number <= 0:
+        return here
+    return replace(here, snapshot_id=newest.added_snapshot_id, sequence_number=newest.sequence_number)
 
 
 def traced_position(history: TableHistory, snapshot_id: int) -> Position | None:

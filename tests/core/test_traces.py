@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_ips.core.errors import GapError
 from airflow_provider_ips.core.history import head_position, position_of
 from airflow_provider_ips.core.memory import InMemoryHistory
-from airflow_provider_ips.core.plan import plan_capture
+from airflow_provider_ips.core.plan import plan_capture, replan
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.selection import CapturePlan, Take
@@ -28,16 +28,20 @@ def history() -> InMemoryHistory:
     return history
 
 
-def resync(history: InMemoryHistory, committed: Position) -> CapturePlan:
-    """Plan on what a catalog shows that gives the head alone."""
+def as_shown(history: InMemoryHistory) -> InMemoryHistory:
+    """What a catalog gives that shows the head alone."""
     assert history.head is not None
-    shown = replace(
+    return replace(
         history,
         snapshots={history.head.snapshot_id: replace(history.head, parent_id=None)},
         manifests={history.head.snapshot_id: history.manifests[history.head.snapshot_id]},
         written={},
     )
-    return plan_capture(shown, committed=committed, settings=RESYNC)
+
+
+def resync(history: InMemoryHistory, committed: Position, *, on_gap: str = "resync") -> CapturePlan:
+    """Plan on what such a catalog shows."""
+    return plan_capture(as_shown(history), committed=committed, settings=CaptureSettings(on_gap=on_gap))
 
 
 def paths(history: InMemoryHistory, plan: CapturePlan) -> set[str]:
@@ -124,9 +128,37 @@ def test_a_commit_of_nothing_does_not_move_the_checkpoint_to_where_it_cannot_be_
     checkpoint = head_position(history)
     history.commit("append")
     plan = resync(history, checkpoint)
-    assert (plan.kind, plan.to_inclusive) == (Kind.EMPTY, checkpoint)
+    assert plan.kind is Kind.EMPTY
+    assert plan.to_inclusive.snapshot_id == checkpoint.snapshot_id
     history.append(files=2)
-    assert len(paths(history, resync(history, checkpoint))) == 2
+    assert len(paths(history, resync(history, plan.to_inclusive))) == 2
+
+
+def test_rows_and_then_a_commit_of_nothing_end_where_the_rows_came(history: InMemoryHistory) -> None:
+    """Nothing is left to process there, a retry finds the same end, and the next rows are found from it."""
+    checkpoint = head_position(history)
+    written = history.append(files=2)
+    history.commit("append")
+    plan = resync(history, checkpoint)
+    assert plan.to_inclusive.snapshot_id == written.snapshot_id
+    assert resync(history, plan.to_inclusive, on_gap="fail").is_empty
+    again = replan(
+        as_shown(history),
+        kind=plan.kind,
+        from_exclusive=checkpoint,
+        to_inclusive=plan.to_inclusive,
+        settings=RESYNC,
+    )
+    assert (again.to_inclusive, again.selections) == (plan.to_inclusive, plan.selections)
+    history.append(files=3)
+    assert len(paths(history, resync(history, plan.to_inclusive))) == 3
+
+
+def test_where_parents_are_shown_the_end_is_the_head(history: InMemoryHistory) -> None:
+    """There a commit of nothing is a place like any other."""
+    checkpoint = head_position(history)
+    nothing = history.commit("append")
+    assert plan_capture(history, committed=checkpoint, settings=RESYNC).to_inclusive == nothing
 
 
 def test_a_snapshot_that_is_not_shown_is_placed_by_its_manifest(history: InMemoryHistory) -> None:
