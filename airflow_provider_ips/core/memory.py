@@ -63,8 +63,8 @@ class InMemoryHistory:
         return self.manifests[snapshot_id]
 
     def reads_manifests_written_by(self, snapshot_id: int, writers: Collection[int]) -> list[ManifestFacts]:
-        """Those of the list that one of the given snapshots wrote."""
-        return [m for m in self.reads_manifests(snapshot_id) if m.added_snapshot_id in writers]
+        """Those of the list that one of the given snapshots wrote, or that do not say who did."""
+        return [m for m in self.reads_manifests(snapshot_id) if m.added_snapshot_id in (*writers, None)]
 
     def reads_entries(self, manifest: ManifestFacts) -> tuple[FileFacts, ...]:
         """The entries of a manifest."""

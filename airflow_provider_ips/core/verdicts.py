@@ -127,11 +127,9 @@ def _grown(snapshot: SnapshotFacts, previous: SnapshotFacts | None, name: str) -
     return None if now is None or before is None else now - before
 
 
-def own_manifests(history: TableHistory, snapshot: SnapshotFacts) -> list[ManifestFacts]:
+def own_manifests(history: TableHistory, snapshot: SnapshotFacts) -> Sequence[ManifestFacts]:
     """The manifests that the snapshot itself wrote, from its own list."""
-    return [
-        m for m in history.reads_manifests(snapshot.snapshot_id) if m.added_snapshot_id in (snapshot.snapshot_id, None)
-    ]
+    return history.reads_manifests_written_by(snapshot.snapshot_id, (snapshot.snapshot_id,))
 
 
 def _effect(history: TableHistory, snapshot: SnapshotFacts, manifests: Sequence[ManifestFacts]) -> Effect:

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 KNOWN_FORMAT_VERSIONS = (1, 2, 3)
 
+LISTS_AT_HAND = 4
+"""Manifest lists that stay in memory. A range over merged or rewritten manifests opens one a snapshot, once each."""
+
 
 class IcebergSource:
     """One source and branch. Loaded once; its head stays where it was then."""
@@ -142,7 +145,12 @@ class IcebergSource:
                     remedy="rewrite the table's manifests with a current engine (CALL rewrite_manifests)",
                 )
             with mapped(f"reading the manifest list of {self.name}, snapshot {snapshot_id} ({path})"):
-                self._lists[snapshot_id] = ManifestList(self.table.io, path)
+                found = ManifestList(self.table.io, path)
+            while len(self._lists) >= LISTS_AT_HAND:
+                del self._lists[next(iter(self._lists))]
+            self._lists[snapshot_id] = found
+        else:
+            self._lists[snapshot_id] = self._lists.pop(snapshot_id)  # asked last, forgotten last
         return self._lists[snapshot_id]
 
     def _remembered(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
