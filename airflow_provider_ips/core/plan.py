@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.change import has_changes, plan_changes, read_steps
@@ -36,23 +36,46 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.settings import CaptureSettings
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attempts:
+    """Where captures ended that were never committed: the first of them, and the newest."""
+
+    first: Position | None = None
+    last: Position | None = None
+
+    @classmethod
+    def of(cls, first: Position | None, last: Position | None) -> _Attempts:
+        return cls(first=first or last, last=last or first)
+
+    def __bool__(self) -> bool:
+        return self.first is not None
+
+
 def plan_capture(
-    history: TableHistory, *, committed: Position | None, settings: CaptureSettings, attempted: Position | None = None
+    history: TableHistory,
+    *,
+    committed: Position | None,
+    settings: CaptureSettings,
+    attempted: Position | None = None,
+    attempted_last: Position | None = None,
 ) -> CapturePlan:
     """Plan the next capture: what was gained after ``committed``, or a first run by ``settings.initial``.
 
-    ``attempted`` is where a capture with the same start ended that was never committed.
+    ``attempted`` is where the first capture with the same start ended that was never committed, ``attempted_last``
+    where the newest did. Their runs may have written to the target, so a capture of changes accounts for both.
     """
     head = history.head
+    attempts = _Attempts.of(attempted, attempted_last) if settings.captures_changes else _Attempts()
     if committed is None:
-        return _plan_first(history, settings, attempted)
+        return _plan_first(history, settings, attempts)
     if _stands_at_head(history, committed):
+        _refuse_rolled_back(history, attempts, [committed.snapshot_id])
         return _nothing(history, committed)
     try:
         lineage = prove_lineage(history, after=committed, to=head)
     except GapError as gap:
         return _plan_over_gap(history, committed, settings, gap)
-    return _plan_range(history, committed, lineage, settings, attempted)
+    return _plan_range(history, committed, lineage, settings, attempts)
 
 
 def replan(
@@ -67,7 +90,7 @@ def replan(
     """Plan the very range of an earlier attempt again, whatever was committed since. Limits are not applied."""
     to = _pinned(history, to_inclusive)
     if kind is Kind.FULL:
-        return _first_full(history, to, from_exclusive, settings, attempted)
+        return _first_full(history, to, from_exclusive, settings, _Attempts.of(attempted, None))
     if kind is Kind.RESYNC and from_exclusive is not None:
         return _resync(history, from_exclusive, to)
     if kind is Kind.EMPTY:
@@ -113,15 +136,15 @@ def _pinned(history: TableHistory, to: Position) -> SnapshotFacts | None:
     return snapshot
 
 
-def _plan_first(history: TableHistory, settings: CaptureSettings, attempted: Position | None) -> CapturePlan:
+def _plan_first(history: TableHistory, settings: CaptureSettings, attempts: _Attempts) -> CapturePlan:
     start = settings.start
     if start.kind == "full":
-        return _first_full(history, history.head, None, settings, attempted)
+        return _first_full(history, history.head, None, settings, attempts)
     if start.kind == "latest":
         return _nothing(history, None)
     after = starting_position(history, snapshot_id=start.snapshot_id, time_ms=start.time_ms)
     lineage = prove_lineage(history, after=after, to=history.head)
-    return _plan_range(history, after, lineage, settings, attempted)
+    return _plan_range(history, after, lineage, settings, attempts)
 
 
 def starting_position(history: TableHistory, *, snapshot_id: int | None, time_ms: int | None) -> Position:
@@ -181,19 +204,20 @@ def _first_full(
     to: SnapshotFacts | None,
     committed: Position | None,
     settings: CaptureSettings,
-    attempted: Position | None,
+    attempts: _Attempts,
 ) -> CapturePlan:
     """Everything; and where an earlier full run failed, what it may have written that is gone by now."""
     full = _full(history, to, committed)
-    if attempted is None or to is None or not settings.captures_changes:
+    if attempts.first is None or not settings.captures_changes:
         return full
     try:
-        lineage = prove_lineage(history, after=attempted, to=to)
+        lineage = prove_lineage(history, after=attempts.first, to=to)
+        _refuse_rolled_back(history, attempts, _ids(attempts.first, lineage))
         lenient = replace(settings, on_superset="allow", max_snapshots=None, max_files=None, max_bytes=None)
-        since = _range(history, attempted, _judged(history, lineage, to, lenient), to, lenient, supersedes=True)
+        since = _range(history, attempts.first, _judged(history, lineage, to, lenient), to, lenient, supersedes=True)
     except (GapError, RefusedOperationError) as error:
         warning = (
-            f"a full run up to {attempted} was never committed, and what was removed since cannot be told "
+            f"a full run up to {attempts.last} was never committed, and what was removed since cannot be told "
             f"({error.problem}): empty the target before this run if that one wrote to it"
         )
         return replace(full, warnings=(*full.warnings, warning))
@@ -259,23 +283,29 @@ def _plan_range(
     after: Position,
     lineage: Lineage,
     settings: CaptureSettings,
-    attempted: Position | None,
+    attempts: _Attempts,
 ) -> CapturePlan:
+    _refuse_rolled_back(history, attempts, _ids(after, lineage))
     to = lineage.snapshots[-1] if lineage.snapshots else None
     if to is None:
         return _nothing(history, after)
-    judged = _limited(_judged(history, lineage, to, settings), settings)
-    if settings.captures_changes and attempted is not None:
-        _refuse_rolled_back(history, attempted, [after.snapshot_id, *(s.snapshot_id for s in lineage.snapshots)])
+    # What a run that failed may have written has to be in this range, or no later one would take it back.
+    unbounded = 0 if attempts.last is None else _ids(after, lineage).index(attempts.last.snapshot_id)
+    judged = _limited(_judged(history, lineage, to, settings, unbounded), settings, unbounded)
     end = history.snapshot(judged[-1].verdict.snapshot_id)
-    return _range(history, after, judged, end, settings, supersedes=attempted is not None)
+    return _range(history, after, judged, end, settings, supersedes=bool(attempts))
 
 
-def _refuse_rolled_back(history: TableHistory, attempted: Position, lineage: Sequence[int | None]) -> None:
-    if attempted.snapshot_id in lineage:
+def _ids(after: Position, lineage: Lineage) -> list[int | None]:
+    return [after.snapshot_id, *(s.snapshot_id for s in lineage.snapshots)]
+
+
+def _refuse_rolled_back(history: TableHistory, attempts: _Attempts, lineage: Sequence[int | None]) -> None:
+    gone = next((a for a in (attempts.first, attempts.last) if a and a.snapshot_id not in lineage), None)
+    if gone is None:
         return
     raise GapError(
-        f"a run that was never committed captured {history.name} up to {attempted}, which is not in the lineage of "
+        f"a run that was never committed captured {history.name} up to {gone}, which is not in the lineage of "
         f"branch {history.branch!r}: the table was rolled back since",
         consequence="That run may have written rows, or removed some, that the table's history no longer accounts for",
         remedy="rebuild the target: `airflow ips reset`, then a run with initial='full'",
@@ -283,9 +313,12 @@ def _refuse_rolled_back(history: TableHistory, attempted: Position, lineage: Seq
 
 
 def _judged(
-    history: TableHistory, lineage: Lineage, to: SnapshotFacts | None, settings: CaptureSettings
+    history: TableHistory, lineage: Lineage, to: SnapshotFacts | None, settings: CaptureSettings, unbounded: int = 0
 ) -> list[Judged]:
-    """Judge oldest first, and lazily enough that a limit ends the range before a snapshot it need not look at."""
+    """Judge oldest first, and lazily enough that a limit ends the range before a snapshot it need not look at.
+
+    No limit ends it within the first ``unbounded`` snapshots.
+    """
     if to is None:
         return []
     listed = _listed_at_end(history, lineage, to) if _any_but_replace(lineage) else {}
@@ -299,7 +332,7 @@ def _judged(
             raise _refused(history, item, lineage, settings)
         judged.append(item)
         taken.add(item.verdict)
-        if taken.is_full:
+        if taken.is_full and len(judged) >= unbounded:
             break
     return judged
 
@@ -347,12 +380,12 @@ def _refused(history: TableHistory, item: Judged, lineage: Lineage, settings: Ca
     )
 
 
-def _limited(judged: list[Judged], settings: CaptureSettings) -> list[Judged]:
+def _limited(judged: list[Judged], settings: CaptureSettings, unbounded: int) -> list[Judged]:
     """Cut before the first snapshot that breaks a limit; the first captured one always fits."""
     kept: list[Judged] = []
     taken = Taken(settings)
     for item in judged:
-        if not taken.has_room_for(item.verdict):
+        if len(kept) >= unbounded and not taken.has_room_for(item.verdict):
             break
         taken.add(item.verdict)
         kept.append(item)

@@ -121,19 +121,31 @@ class CaptureRun:
     ) -> Opened:
         committed = None if self.checkpoint is None else self.checkpoint.position_of(table.table, table.branch)
         if known is None:
-            attempted = self._attempted(table)
-            plan = plan_capture(history, committed=committed, settings=settings, attempted=attempted)
+            plan = plan_capture(
+                history,
+                committed=committed,
+                settings=settings,
+                attempted=self._attempted(table),
+                attempted_last=self._pending_end(table),
+            )
         else:
             plan = plan_again(history, known.ranges[table.table, table.branch], settings)
         return Opened(table=table, settings=settings, history=history, plan=plan, committed=committed)
 
     def _attempted(self, table: SourceTable) -> Position | None:
         """Where the first capture ended that began at the checkpoint and was never committed."""
+        taken = self._pending_range(table)
+        return None if taken is None else taken.attempted or taken.to_inclusive
+
+    def _pending_end(self, table: SourceTable) -> Position | None:
+        """Where the newest of them ended."""
+        taken = self._pending_range(table)
+        return None if taken is None else taken.to_inclusive
+
+    def _pending_range(self, table: SourceTable) -> SourceRange | None:
         pending = None if self.checkpoint is None else self.checkpoint.pending
-        for taken in () if pending is None else pending.ranges:
-            if (taken.source, taken.branch) == (table.table, table.branch):
-                return taken.attempted or taken.to_inclusive
-        return None
+        ranges = () if pending is None else pending.ranges
+        return next((r for r in ranges if (r.source, r.branch) == (table.table, table.branch)), None)
 
     def _settle(self, sources: tuple[Opened, ...]) -> Outcome:
         """Nothing to process: the checkpoint moves at once, so that snapshot expiry cannot strand an idle consumer."""
