@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.sdk import BaseOperator, XComArg
 
 from airflow_provider_ips.checkpoints.opening import open_store
-from airflow_provider_ips.core.errors import EvidenceError, InputError, IpsError
+from airflow_provider_ips.core.errors import EvidenceError, InputError
 from airflow_provider_ips.core.identifiers import TableIdentifier
 from airflow_provider_ips.operators import _context, _evidence, _wiring
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_ips.core.positions import RunIdentity
     from airflow_provider_ips.core.store import CheckpointStore
-    from airflow_provider_ips.core.transitions import CommitResult
+    from airflow_provider_ips.operators._commit_run import CommitRun
 
 ICDC_RETENTION = ("next_commit", "drop", "keep")
 
@@ -194,9 +194,12 @@ class IpCommitOperator(BaseOperator):
     def _commit(self, captured: Captured, context: Context) -> dict[str, Any]:
         outcome, dropped = "settled", []
         if not captured.settled:
-            result = self._move(captured, context)
+            run = self._run(captured, context)
+            result = run.move()
             outcome = result.outcome.value
-            dropped = self._drop(captured, result)
+            dropped = run.drop(result, lambda: _context.open_catalog(captured.iceberg_conn_id))
+        if dropped:
+            self.log.info("Dropped ICDC tables: %s", ", ".join(dropped))
         self.log.info("Consumer %s, capture %s: %s", captured.consumer, captured.capture_id, _OUTCOMES[outcome])
         return {
             "consumer": captured.consumer,
@@ -205,51 +208,25 @@ class IpCommitOperator(BaseOperator):
             "dropped": dropped,
         }
 
-    def _move(self, captured: Captured, context: Context) -> CommitResult:
-        from airflow_provider_ips.core.transitions import commit
+    def _run(self, captured: Captured, context: Context) -> CommitRun:
+        from airflow_provider_ips.operators._commit_run import CommitRun
 
-        store = self._store(captured, context)
-        read = store.read(captured.consumer)
-        result = commit(
-            read,
+        return CommitRun(
+            store=self._store(captured, context),
+            consumer=captured.consumer,
             capture_id=captured.capture_id,
             run=_context.run_identity(context, map_index=captured.run.map_index),
-            now_ms=_context.now_ms(),
-            keep_icdc=self.icdc_retention == "keep",
+            icdc_tables=captured.icdc_tables,
+            icdc_retention=self.icdc_retention,
+            replayed=captured.replayed,
             history_length=_context.configured_history_length(),
-            replay=captured.replayed,
+            now_ms=_context.now_ms(),
         )
-        if result.checkpoint is not read:
-            store.write(result.checkpoint, expected_revision=None if read is None else read.revision)
-        return result
 
     def _store(self, captured: Captured, context: Context) -> CheckpointStore:
         """Open the store of the capture itself: a commit elsewhere would find nothing to commit."""
         store: Any = _wiring.argument(context["dag"].task_dict[self.capture_task_id], "checkpoint_store")
         return open_store(store, iceberg_conn_id=captured.iceberg_conn_id)
-
-    def _drop(self, captured: Captured, result: CommitResult) -> list[str]:
-        """Drop what is no longer kept. The checkpoint has moved, so a table that stays behind is no failure."""
-        tables = [*result.drop, *(captured.icdc_tables if self.icdc_retention == "drop" else ())]
-        if not tables:
-            return []
-        from airflow_provider_ips.iceberg import drop_icdc
-
-        dropped = []
-        try:
-            catalog = _context.open_catalog(captured.iceberg_conn_id)
-        except IpsError as error:
-            self.log.warning("ICDC tables %s stay behind: %s", tables, error)
-            return []
-        for table in tables:
-            try:
-                if drop_icdc(catalog, table):
-                    dropped.append(table)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the commit stands
-                self.log.warning("ICDC table %s stays behind; drop it in your engine, without PURGE: %s", table, error)
-        if dropped:
-            self.log.info("Dropped ICDC tables: %s", ", ".join(dropped))
-        return dropped
 
 
 def _task_id(value: object, *, what: str) -> str:
