@@ -56,7 +56,7 @@ def _on_one_table(lake: Lake, scenario: Scenario, entries: Sequence[Entry], seed
 
     def catch_up(story: Story) -> None:
         for consumer in consumers:
-            consumer.contender.catch_up(story.name)
+            consumer.catch_up(story.name)
 
     story = Story(lake, f"compared.{lake.unused('t')}", seed=f"{seed} {scenario.title}", on_checkpoint=catch_up)
     scenario.write(story)
@@ -82,8 +82,12 @@ class _Consumer:
     contender: Contender
     failure: Judgement | None = None
 
+    def catch_up(self, table: str) -> None:
+        self._attempt(lambda: self.contender.catch_up(table))
+
     def decide(self, wanted: Range) -> None:
-        self._attempt(lambda: self.contender.decide(wanted))
+        if self.failure is None:
+            self._attempt(lambda: self.contender.decide(wanted))
 
     def judged_by(self, truth: Truth) -> Judgement:
         found: list[Judgement] = []

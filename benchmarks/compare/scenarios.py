@@ -142,6 +142,18 @@ def delete_by_vectors(story: Story) -> None:
     story.delete([older[1], newer[1]])
 
 
+@scenario("delete before and after")
+def delete_before_and_after(story: Story) -> None:
+    """A DELETE by position before the checkpoint; then an upgrade to v3, an append, and a DELETE in the same file."""
+    story.create(write_delete_mode="merge-on-read")
+    older = story.insert(5, OLD_DAY)
+    story.delete([older[0]])
+    story.checkpoint()
+    story.sql("alter table {t} set tblproperties ('format-version'='3')")
+    newer = story.insert()
+    story.delete([older[1], newer[0]])
+
+
 @scenario("delete, equality deletes")
 def delete_by_equality(story: Story) -> None:
     """An append, then a delete file that names values instead of rows, as streaming writers leave them."""
