@@ -94,6 +94,10 @@ class TableHistory(Protocol):
     def head(self) -> SnapshotFacts | None:
         """The branch's newest snapshot; None for a table without any."""
 
+    @property
+    def log_since_ms(self) -> int | None:
+        """Since when it is known what was the branch's head; None for a branch of which no log is kept."""
+
     def head_at(self, time_ms: int) -> int | None:
         """The id of the branch's newest snapshot at a time; None where the table keeps no log of it."""
 

@@ -50,6 +50,11 @@ class InMemoryHistory:
         """The branch's newest snapshot."""
         return None if self.head_id is None else self.snapshots[self.head_id]
 
+    @property
+    def log_since_ms(self) -> int:
+        """From the beginning."""
+        return 0
+
     def head_at(self, time_ms: int) -> int | None:
         """The branch's newest snapshot at a time; every snapshot is published as it is committed."""
         return max((s.snapshot_id for s in self.snapshots.values() if s.committed_at_ms <= time_ms), default=None)

@@ -19,10 +19,9 @@ from airflow_provider_ips.core.gaps import (
 from airflow_provider_ips.core.history import DATA, DELETES, ancestors, position_of
 from airflow_provider_ips.core.limits import Taken
 from airflow_provider_ips.core.lineage import prove_lineage
-from airflow_provider_ips.core.positions import Position, format_time
+from airflow_provider_ips.core.published import position_shown_at
 from airflow_provider_ips.core.record import Decision, Kind
 from airflow_provider_ips.core.retired import check_retired
-from airflow_provider_ips.core.roots import is_proven_root
 from airflow_provider_ips.core.selection import CapturePlan, Selection, Take
 from airflow_provider_ips.core.totals import check_listed
 from airflow_provider_ips.core.traces import findable_position
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_ips.core.history import ManifestFacts, SnapshotFacts, TableHistory
     from airflow_provider_ips.core.lineage import Lineage
+    from airflow_provider_ips.core.positions import Position
     from airflow_provider_ips.core.settings import CaptureSettings
 
 
@@ -161,28 +161,7 @@ def starting_position(history: TableHistory, *, snapshot_id: int | None, time_ms
             remedy=f"use one of the {len(chain)} snapshots of the lineage, the oldest being "
             f"{chain[-1].snapshot_id if chain else 'none'}, or 'full'",
         )
-    return _position_at(history, chain, time_ms or 0)
-
-
-def _position_at(history: TableHistory, chain: Sequence[SnapshotFacts], time_ms: int) -> Position:
-    published = _published_at(history, time_ms)
-    for snapshot in chain:
-        if snapshot.committed_at_ms <= time_ms and (published is None or snapshot.snapshot_id in published):
-            return position_of(history, snapshot)
-    if not chain or is_proven_root(history, chain[-1]):
-        return _before_everything(history)
-    raise GapError(
-        f"{format_time(time_ms)} lies before the retained history of {history.name}, which begins at {chain[-1]}",
-        consequence="Which files were added between the two can no longer be told",
-        remedy=f"use a time from {format_time(chain[-1].committed_at_ms)} on, or 'full'",
-    )
-
-
-def _published_at(history: TableHistory, time_ms: int) -> set[int] | None:
-    """What readers of the branch saw at a time: a snapshot may be published long after it was written, by a branch."""
-    head_id = history.head_at(time_ms)
-    head = None if head_id is None else history.snapshot(head_id)
-    return None if head is None else {snapshot.snapshot_id for snapshot in ancestors(history, head)}
+    return position_shown_at(history, chain, time_ms or 0)
 
 
 def _plan_over_gap(history: TableHistory, committed: Position, settings: CaptureSettings, gap: GapError) -> CapturePlan:

@@ -78,6 +78,12 @@ class IcebergSource:
             head_id = self.metadata.refs[self.branch].snapshot_id
         return None if head_id is None else self.snapshot(head_id)
 
+    @property
+    def log_since_ms(self) -> int | None:
+        """The log's oldest entry. Expiry takes those of what it removes, and Java's all that are older."""
+        log = self.metadata.snapshot_log
+        return log[0].timestamp_ms if log and self.branch == "main" else None
+
     def head_at(self, time_ms: int) -> int | None:
         """As the table's log has it, which is kept for main only and cut by expiry."""
         if self.branch != "main":

@@ -246,6 +246,24 @@ def test_a_first_run_at_a_time_never_picks_what_was_rolled_back(catalog: SqlCata
     assert taken(catalog, None, initial=then) == [3]
 
 
+def test_a_first_run_at_a_time_that_the_log_has_forgotten_is_refused(catalog: SqlCatalog) -> None:
+    """2 was written before that time and published after it. Without the log it would be taken for processed."""
+    table = new_table(catalog)
+    base = append(table, 1)
+    table.manage_snapshots().create_branch(base, "audit").commit()
+    table.append(table.scan().to_arrow().set_column(0, "id", [[2]]), branch="audit")
+    staged = table.snapshot_by_id(table.refresh().metadata.refs["audit"].snapshot_id)
+    assert staged is not None
+    then = datetime.fromtimestamp(staged.timestamp_ms / 1000, tz=UTC).isoformat()
+    table.manage_snapshots().set_current_snapshot(staged.snapshot_id).commit()
+    append(table, 3)
+    assert taken(catalog, None, initial=then) == [2, 3]
+    expire(table, base)
+    error = gap(catalog, None, initial=then)
+    assert "may have been published after it" in error.problem
+    assert str(staged.snapshot_id) in error.remedy
+
+
 @pytest.mark.parametrize("kept", [0, 1])
 def test_a_manifest_list_that_lost_its_end_is_refused(catalog: SqlCatalog, kept: int) -> None:
     """Cut off between two blocks it reads like a shorter one, in every engine."""
