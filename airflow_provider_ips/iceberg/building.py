@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
-from pyiceberg.io import load_file_io
 
 from airflow_provider_ips.core.errors import CatalogError, IcdcConflictError
 from airflow_provider_ips.core.selection import Take
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyiceberg.catalog import Catalog
+    from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
 
@@ -29,17 +30,21 @@ if TYPE_CHECKING:
     from airflow_provider_ips.iceberg.source import IcebergSource
 
 PARALLEL_COPIES: Final = 8
+HANDED_TOGETHER: Final = 16
+"""Manifests that a thread is given at once: handing over costs as much as copying a small one."""
 
 
 class Build:
     """One attempt at one ICDC table. Its files carry the attempt's own mark, so attempts never share a file."""
 
-    def __init__(self, catalog: Catalog, source: IcebergSource, identity: Identity, location: str) -> None:
+    def __init__(
+        self, catalog: Catalog, source: IcebergSource, identity: Identity, location: str, *, io: FileIO
+    ) -> None:
         self._catalog = catalog
         self._source = source
         self._identity = identity
         self._location = location
-        self._io = load_file_io(dict(catalog.properties), location)
+        self._io = io
         self._attempt = secrets.token_hex(6)
         self._snapshot_id = icdc_snapshot_id(identity.fingerprint)
         self._written: list[str] = []
@@ -47,13 +52,18 @@ class Build:
     def move(self, selections: Sequence[Selection], listed: Mapping[str, ManifestFile]) -> list[Moved]:
         """Copy or splice every manifest, several at a time; clean up if any fails."""
         jobs = [(s, listed[s.manifest.path], self._path(f"m{i}.avro")) for i, s in enumerate(selections)]
+        few = [jobs[i : i + HANDED_TOGETHER] for i in range(0, len(jobs), HANDED_TOGETHER)]
+        together = few if len(few) >= PARALLEL_COPIES else [[job] for job in jobs]
         try:
-            with ThreadPoolExecutor(max_workers=max(1, min(PARALLEL_COPIES, len(jobs)))) as pool:
-                moved = list(pool.map(lambda job: self._move(*job), jobs))
+            with ThreadPoolExecutor(max_workers=max(1, min(PARALLEL_COPIES, len(together)))) as pool:
+                moved = list(chain.from_iterable(pool.map(self._move_all, together)))
         except BaseException:
             self._clean()
             raise
         return [m for m in moved if m.manifest is not None]
+
+    def _move_all(self, jobs: Sequence[tuple[Selection, ManifestFile, str]]) -> list[Moved]:
+        return [self._move(*job) for job in jobs]
 
     def _move(self, selection: Selection, manifest: ManifestFile, path: str) -> Moved:
         if selection.take is Take.WHOLE and selection.manifest.volume_known:

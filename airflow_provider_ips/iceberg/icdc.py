@@ -10,6 +10,7 @@ from airflow_provider_ips.core.files import Content
 from airflow_provider_ips.core.history import DELETES
 from airflow_provider_ips.core.identifiers import TableIdentifier
 from airflow_provider_ips.core.record import Decision, Kind, SourceRecord, Volume
+from airflow_provider_ips.iceberg.access import icdc_access
 from airflow_provider_ips.iceberg.building import Build
 from airflow_provider_ips.iceberg.columns import check_columns, column_ranges
 from airflow_provider_ips.iceberg.faults import mapped
@@ -57,15 +58,19 @@ class PreparedIcdc:
 
         The rows' origin comes first: whoever finds the captured rows finds what they replace.
         """
-        before = [] if self.before is None else self._make(self.before)
-        moved = [] if self.icdc is None else self._make(self.icdc)
-        return _record(self, moved, before)
+        warnings: list[str] = []
+        before = [] if self.before is None else self._make(self.before, warnings)
+        moved = [] if self.icdc is None else self._make(self.icdc, warnings)
+        return _record(self, moved, before, warnings)
 
-    def _make(self, table: IcdcTable) -> list[Moved]:
+    def _make(self, table: IcdcTable, warnings: list[str]) -> list[Moved]:
+        target = TableIdentifier.parse(table.name)
         with mapped(f"capturing {self.source.name} into {table.name}"):
-            build = Build(self.catalog, self.source, table.identity, table.location)
+            access = icdc_access(self.catalog, self.source, target, table.location)
+            build = Build(self.catalog, self.source, table.identity, access.location, io=access.io)
             moved = build.move(table.selections, _listed(self.source, table.selections))
-            build.publish(TableIdentifier.parse(table.name), moved)
+            build.publish(target, moved)
+        warnings += [access.warning] if access.warning and access.warning not in warnings else []
         return moved
 
 
@@ -180,7 +185,9 @@ def _has_equality_deletes(source: IcebergSource, selection: Selection) -> bool:
     )
 
 
-def _record(prepared: PreparedIcdc, moved: Sequence[Moved], before: Sequence[Moved]) -> SourceRecord:
+def _record(
+    prepared: PreparedIcdc, moved: Sequence[Moved], before: Sequence[Moved], warnings: Sequence[str]
+) -> SourceRecord:
     source, plan = prepared.source, prepared.plan
     head = source.head
     return SourceRecord(
@@ -205,7 +212,7 @@ def _record(prepared: PreparedIcdc, moved: Sequence[Moved], before: Sequence[Mov
         verdicts=plan.verdicts,
         ranges=prepared.ranges,
         partitions=partition_ranges(source.metadata, [m.manifest for m in _data((*moved, *before)) if m.manifest]),
-        warnings=plan.warnings,
+        warnings=(*plan.warnings, *warnings),
     )
 
 

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 # Between two servers, not for the one behind; http.client and this proxy write their own.
 _HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length"})
+
+DENIED = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
 
 
 class When(Enum):
@@ -52,6 +54,7 @@ class Meddler:
         self._meddlings: list[Meddling] = []
         self._held: list[Callable[[], object]] = []
         self.connections: set[socket.socket] = set()
+        self.guard: Callable[[str, Mapping[str, str]], bool] = lambda _path, _headers: True
 
     @contextlib.contextmanager
     def meddling(
@@ -114,6 +117,9 @@ class _Handler(BaseHTTPRequestHandler):
         # Bound now: by the time a held request is released, this handler has had others on its connection.
         pass_on = functools.partial(_pass_on, proxy.behind.netloc, self.command, self.path, self.headers.items(), body)
         fault = proxy.fault_for(self.command, self.path)
+        if not proxy.guard(self.path, dict(self.headers.items())):
+            self._answer(403, [("Content-Type", "application/xml")], DENIED)
+            return
         if fault is None:
             self._answer(*pass_on())
             return
