@@ -152,13 +152,13 @@ class _Changes:
     @cached_property
     def _recalled(self) -> Wanted:
         """Old files whose rows come in although nobody rewrote them: deleted ones came back, or all are asked for."""
-        return Wanted(paths=(), reached=[r for r in self._reached if r.returns or self._is_complete])
+        return Wanted(paths={}, reached=[r for r in self._reached if r.returns or self._is_complete])
 
     def _live_at_end(self) -> list[Located]:
         """What the range added and is still live, and what is left of the vessels that are drawn upon."""
         course = self._course
         born = {
-            path
+            path: birth.located.file.sequence_number
             for path, birth in course.alive.items()
             if not birth.compacted or course.vessel(birth.step) in self._drawn
         }
@@ -169,7 +169,7 @@ class _Changes:
             for located in find(self._history, self._to, wanted, written_by=written)
             if located.file.path in born or located.file.path not in course.alive
         ]
-        self._complain_if_missing(born - {located.file.path for located in found}, self._to)
+        self._complain_if_missing(set(born) - {located.file.path for located in found}, self._to)
         return found
 
     def _standing(self) -> list[Located]:
@@ -217,7 +217,7 @@ class _Changes:
         """Old files that changes removed, or reached with deletes, or that went into a vessel which was opened."""
         course = self._course
         paths = {
-            path
+            path: old.located.file.sequence_number
             for path, old in course.old_files.items()
             if not old.compacted or course.vessel(old.step) in self._opened
         }
@@ -230,7 +230,7 @@ class _Changes:
             for located in (find(self._history, start, wanted) if start else ())
             if located.file.path in paths or wanted.covers(located.file, before=self._ended(located.file.path))
         ]
-        self._complain_if_missing(paths - {located.file.path for located in found}, start)
+        self._complain_if_missing(set(paths) - {located.file.path for located in found}, start)
         return found
 
     def _ended(self, path: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from airflow_provider_ips.core.history import DATA, DELETES
 from airflow_provider_ips.core.selection import Selection, Take
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from airflow_provider_ips.core.course import Reached
     from airflow_provider_ips.core.files import FileFacts, FileKey, Partition
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
 
 
 class Wanted:
-    """Data files that are looked for: by path, or because a delete reached them at some step."""
+    """Data files that are looked for: by path and sequence number, or because a delete reached them at some step."""
 
-    def __init__(self, *, paths: Collection[str], reached: Sequence[Reached]) -> None:
+    def __init__(self, *, paths: Mapping[str, int], reached: Sequence[Reached]) -> None:
         self.paths = paths
         self.reached = reached
+        self._numbers = sorted(set(paths.values()))
         self._names: dict[str, list[Reached]] = defaultdict(list)
         self._places: dict[tuple[int | None, Partition], list[Reached]] = defaultdict(list)
         for one in reached:
@@ -46,6 +48,18 @@ class Wanted:
         )
         return any((before is None or one.step < before) and one.reach.covers(file) for one in candidates)
 
+    def may_be_in(self, manifest: ManifestFacts) -> bool:
+        """Tell by specs and sequence numbers whether a manifest may name any of the files; 0 is no known number."""
+        if self._numbers and self._numbers[0] == 0:
+            return True
+        first = bisect_left(self._numbers, manifest.min_sequence_number)
+        if first < len(self._numbers) and self._numbers[first] <= manifest.sequence_number:
+            return True
+        return any(
+            one.reach.spec_id in (manifest.spec_id, None) and manifest.min_sequence_number <= one.reach.up_to
+            for one in self.reached
+        )
+
     def has(self, file: FileFacts) -> bool:
         """Tell whether the file is looked for."""
         return file.path in self.paths or self.covers(file)
@@ -58,7 +72,7 @@ def find(
     if wanted.is_empty:
         return
     for manifest in history.reads_manifests(snapshot.snapshot_id):
-        if manifest.content != DATA or not may_hold_live(manifest):
+        if manifest.content != DATA or not may_hold_live(manifest) or not wanted.may_be_in(manifest):
             continue
         if written_by is not None and manifest.added_snapshot_id not in (*written_by, None):
             continue
