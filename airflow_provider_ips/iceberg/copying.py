@@ -26,40 +26,51 @@ def copy_file(source_io: FileIO, target_io: FileIO, source: str, target: str) ->
     within = _within_storage(source_io, target_io, source, target)
     if within is not None:
         try:
-            within()
-            return len(target_io.new_input(target))
+            return within()
         except (OSError, NotImplementedError):
             pass  # a right or a call that this storage lacks: the stream below works, or says what is wrong
     return _stream(source_io, target_io, source, target)
 
 
-def _within_storage(source_io: FileIO, target_io: FileIO, source: str, target: str) -> Callable[[], object] | None:
+def _within_storage(source_io: FileIO, target_io: FileIO, source: str, target: str) -> Callable[[], int] | None:
     if isinstance(source_io, PyArrowFileIO) and isinstance(target_io, PyArrowFileIO):
         return _within_arrow(source_io, target_io, source, target)
     if hasattr(source_io, "get_fs") and hasattr(target_io, "get_fs"):
         # PyIceberg's files know the account that an Azure location belongs to; its file systems are not told otherwise.
         here, there = (io.new_input(path)._fs for io, path in ((source_io, source), (target_io, target)))  # type: ignore[attr-defined] # noqa: SLF001
-        return (lambda: here.cp_file(source, target)) if here == there else None
+        return _copied(lambda: here.cp_file(source, target), target_io, target) if here == there else None
     return None
+
+
+def _copied(copy: Callable[[], object], target_io: FileIO, target: str) -> Callable[[], int]:
+    """Copy, then ask the storage how long the copy is."""
+
+    def within() -> int:
+        copy()
+        return len(target_io.new_input(target))
+
+    return within
 
 
 def _within_arrow(
     source_io: PyArrowFileIO, target_io: PyArrowFileIO, source: str, target: str
-) -> Callable[[], object] | None:
+) -> Callable[[], int] | None:
     *here, source_path = source_io.parse_location(source, source_io.properties)
     *there, target_path = target_io.parse_location(target, target_io.properties)
     file_system, other = source_io.fs_by_scheme(*here), target_io.fs_by_scheme(*there)
     if isinstance(file_system, LocalFileSystem) and isinstance(other, LocalFileSystem):
-        return lambda: _copy_locally(Path(source_path), Path(target_path))
+        return lambda: _copy_locally(source_path, target_path)
     if not file_system.equals(other):
         return None
-    return lambda: file_system.copy_file(source_path, target_path)
+    return _copied(lambda: file_system.copy_file(source_path, target_path), target_io, target)
 
 
-def _copy_locally(source: Path, target: Path) -> None:
+def _copy_locally(source: str, target: str) -> int:
     """The kernel copies; no byte comes here."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    if not Path(target).parent.is_dir():
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
+    return Path(target).stat().st_size
 
 
 def _stream(source_io: FileIO, target_io: FileIO, source: str, target: str) -> int:

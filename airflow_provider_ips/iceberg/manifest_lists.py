@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
 from typing import TYPE_CHECKING, Any, Final
 
-from pyiceberg.avro.codecs import AVRO_CODEC_KEY
-from pyiceberg.avro.file import AvroFile, AvroOutputFile
+from pyiceberg.avro.file import AvroFile
 from pyiceberg.manifest import MANIFEST_LIST_FILE_SCHEMAS, ManifestContent, ManifestFile, PartitionFieldSummary
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from airflow_provider_ips.core.history import DATA, DELETES, ManifestFacts
+from airflow_provider_ips.iceberg.avro import SYNC_BYTES, BlockWriter, Header
+from airflow_provider_ips.iceberg.avro_encoders import struct_encoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pyiceberg.io import FileIO, OutputFile
 
@@ -30,6 +34,7 @@ def _lenient() -> Schema:
 
 
 READ_SCHEMA: Final = _lenient()
+_PLACES: Final = {field.name: place for place, field in enumerate(READ_SCHEMA.fields)}
 FIRST_ROW_ID: Final = next(i for i, f in enumerate(READ_SCHEMA.fields) if f.field_id == 520)  # noqa: PLR2004 - the spec's id
 
 
@@ -65,10 +70,9 @@ def facts_of(manifest: ManifestFile) -> ManifestFacts:
 
 def changed(manifest: ManifestFile, **values: Any) -> ManifestFile:
     """The same manifest with some fields replaced, by name."""
-    names = [field.name for field in READ_SCHEMA.fields]
-    fields = [manifest[i] for i in range(len(names))]
+    fields = [manifest[i] for i in range(len(_PLACES))]
     for name, value in values.items():
-        fields[names.index(name)] = value
+        fields[_PLACES[name]] = value
     return ManifestFile(*fields)
 
 
@@ -81,14 +85,25 @@ def write_manifest_list(
     sequence_number: int,
 ) -> None:
     """Write a list for any format version."""
-    meta = {"snapshot-id": str(snapshot_id), "parent-snapshot-id": "null", "format-version": str(format_version)}
+    header = _header(format_version, {"snapshot-id": str(snapshot_id)}, sequence_number)
+    encode = _record_encoder(format_version)
+    with output.create(overwrite=True) as stream:
+        writer = BlockWriter(stream, header)
+        for manifest in manifests:
+            writer.add(encode(manifest))
+        writer.flush()
+
+
+def _header(format_version: int, meta: dict[str, str], sequence_number: int) -> Header:
+    meta |= {"parent-snapshot-id": "null", "format-version": str(format_version), "avro.codec": "deflate"}
     if format_version > 1:
         meta["sequence-number"] = str(sequence_number)
-    with AvroOutputFile[ManifestFile](
-        output_file=output,
-        file_schema=MANIFEST_LIST_FILE_SCHEMAS[format_version],
-        record_schema=READ_SCHEMA,
-        schema_name="manifest_file",
-        metadata={**meta, AVRO_CODEC_KEY: "gzip"},
-    ) as writer:
-        writer.write_block(list(manifests))
+    schema = AvroSchemaConversion().iceberg_to_avro(MANIFEST_LIST_FILE_SCHEMAS[format_version], "manifest_file")
+    encoded = {key: value.encode() for key, value in meta.items()}
+    return Header(meta={"avro.schema": json.dumps(schema).encode(), **encoded}, sync=os.urandom(SYNC_BYTES))
+
+
+def _record_encoder(format_version: int) -> Callable[[ManifestFile], bytes]:
+    """Fields of the format version, taken from manifests as they are read: by the schema that has them all."""
+    places = {field.field_id: place for place, field in enumerate(READ_SCHEMA.fields)}
+    return struct_encoder([(places[f.field_id], f) for f in MANIFEST_LIST_FILE_SCHEMAS[format_version].fields])

@@ -58,28 +58,31 @@ def _range_of(metadata: TableMetadata, field: PartitionField, manifests: Iterabl
     result_type = field.transform.result_type(source_type)
     if not isinstance(result_type, PrimitiveType):
         return _unknown(field, f"values of type {result_type} have no order")
-    lows, highs = [], []
+    lows: set[bytes] = set()  # as bytes: thousands of manifests share few values, and decoding costs
+    highs: set[bytes] = set()
+    places = {
+        spec_id: next((i for i, f in enumerate(spec.fields) if f.field_id == field.field_id), None)
+        for spec_id, spec in metadata.specs().items()
+    }
     for manifest in manifests:
-        summary = _summary(metadata, field, manifest)
+        summary = _summary(manifest, places[manifest.partition_spec_id])
         if summary is None or summary.contains_null or summary.contains_nan:
             return _unknown(field, "some files have no value for it")
         if summary.lower_bound is None or summary.upper_bound is None:
             return _unknown(field, "some files have no value for it")
-        lows.append(decode_bound(result_type, summary.lower_bound))
-        highs.append(decode_bound(result_type, summary.upper_bound))
+        lows.add(summary.lower_bound)
+        highs.add(summary.upper_bound)
     return ColumnRange(
         column=field.name,
-        lower=_shown(field, result_type, min(lows)),
-        upper=_shown(field, result_type, max(highs)),
+        lower=_shown(field, result_type, min(decode_bound(result_type, raw) for raw in lows)),
+        upper=_shown(field, result_type, max(decode_bound(result_type, raw) for raw in highs)),
         known=True,
     )
 
 
-def _summary(metadata: TableMetadata, field: PartitionField, manifest: ManifestFile) -> PartitionFieldSummary | None:
-    fields = metadata.specs()[manifest.partition_spec_id].fields
-    index = next((i for i, f in enumerate(fields) if f.field_id == field.field_id), None)
+def _summary(manifest: ManifestFile, place: int | None) -> PartitionFieldSummary | None:
     summaries = manifest.partitions
-    return None if index is None or not summaries or index >= len(summaries) else summaries[index]
+    return None if place is None or not summaries or place >= len(summaries) else summaries[place]
 
 
 def _source_type(metadata: TableMetadata, source_id: int) -> PrimitiveType | None:
