@@ -98,6 +98,10 @@ class IcebergStore:
         """Where a consumer's log is, for people."""
         return f"{self.namespace}.{log_name(consumer)}"
 
+    def log_of(self, consumer: str) -> Table | None:
+        """A consumer's log, as a table."""
+        return self._load(consumer)
+
     @property
     def _levels(self) -> tuple[str, ...]:
         return tuple(self.namespace.split("."))

@@ -18,11 +18,14 @@ from airflow.utils.providers_configuration_loader import providers_configuration
 
 from airflow_provider_ips.checkpoints.access import ServerVariables
 from airflow_provider_ips.core.errors import IpsError
-from airflow_provider_ips.maintenance import changing, collecting, looking, replaying
+from airflow_provider_ips.maintenance import changing, collecting, doctor, looking, replaying
+from airflow_provider_ips.maintenance.doctor import longest_gap_ms
 
 if TYPE_CHECKING:
     from argparse import Namespace
     from collections.abc import Callable, Sequence
+
+    from airflow.serialization.definitions.dag import SerializedDAG
 
     from airflow_provider_ips.maintenance.desk import Desk, Row
 
@@ -53,6 +56,39 @@ class Terminal:
     def ask_for(self, word: str, *, what: str) -> str:
         self.say(f"Type {what} to go on ({word}): ", end="")
         return sys.stdin.readline()
+
+    def who_shadows(self, key: str) -> str | None:
+        from airflow.configuration import ensure_secrets_loaded
+        from airflow.secrets.metastore import MetastoreBackend
+
+        for backend in ensure_secrets_loaded():
+            if not isinstance(backend, MetastoreBackend) and backend.get_variable(key) is not None:
+                return type(backend).__name__
+        return ""
+
+    def schedule_gap_ms(self, dag_id: str) -> int | None:
+        from datetime import UTC, datetime, timedelta
+
+        dag = _serialized(dag_id)
+        if dag is None or not dag.timetable.can_be_scheduled:
+            return None
+        now = datetime.now(tz=UTC)
+        infos = dag.iter_dagrun_infos_between(now, now + timedelta(days=400))
+        return longest_gap_ms(int(info.run_after.timestamp() * 1000) for info in infos)
+
+    def on_other_operation(self, dag_id: str, consumer: str) -> str | None:
+        dag = _serialized(dag_id)
+        for task in () if dag is None else dag.tasks:
+            name = getattr(task, "consumer", None) or f"{dag_id}.{task.task_id}"
+            if consumer == name:
+                return getattr(task, "on_other_operation", None)
+        return None
+
+
+def _serialized(dag_id: str) -> SerializedDAG | None:
+    from airflow.models.serialized_dag import SerializedDagModel
+
+    return SerializedDagModel.get_dag(dag_id)
 
 
 def _speak(verb: Verb, args: Namespace) -> None:
@@ -139,3 +175,10 @@ def replay_command(args: Namespace) -> None:
 def gc_command(args: Namespace) -> None:
     """Drop ICDC tables that no checkpoint needs, and files that no table names."""
     _speak(collecting.gc, args)
+
+
+@suppress_logs_and_warning
+@providers_configuration_loaded
+def doctor_command(args: Namespace) -> None:
+    """Look at everything a run depends on."""
+    _speak(doctor.doctor, args)

@@ -66,6 +66,10 @@ _GONE: Final = _arg(
     action="store_true",
     default=False,
 )
+_ONE_CONSUMER: Final = _arg("--consumer", help="Only this consumer; without it, all of them")
+_PROBE: Final = _arg(
+    "--write-probe", help="Make and drop a table in the ICDC namespace", action="store_true", default=False
+)
 _WHERE: Final = (_STORE, _CONN_ID)
 _READ: Final = (_CONSUMER, *_WHERE, ARG_OUTPUT, ARG_VERBOSE)
 _ASKED: Final = (_DRY_RUN, ARG_YES, ARG_OUTPUT, ARG_VERBOSE)
@@ -111,6 +115,11 @@ def get_ips_cli_commands() -> list[CLICommand]:
                     "gc",
                     "Drop ICDC tables that no checkpoint needs, and files that no table names",
                     (_OLDER, _GONE, _NAMESPACE, _LOCATION, _CONN_ID, *_ASKED),
+                ),
+                _command(
+                    "doctor",
+                    "Look at everything a run depends on, before a run does",
+                    (_ONE_CONSUMER, _NAMESPACE, _PROBE, _CONN_ID, ARG_OUTPUT, ARG_VERBOSE),
                 ),
                 _command("move", "Move a checkpoint to the other store", (_CONSUMER, _TO, _CONN_ID, *_ASKED)),
             ),

@@ -17,14 +17,33 @@ from airflow_provider_ips.iceberg.metadata import IDENTITY
 from airflow_provider_ips.iceberg.places import namespace_location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
 CONSUMER: Final = "ips.consumer"
-_FOLDER: Final = re.compile(r"[a-z][a-z0-9_]*_[0-9a-f]{20}")
-_FILE: Final = re.compile(r"[0-9a-f]{12}-[a-z0-9\-]+\.avro|00000-[0-9a-f]{12}\.metadata\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How the folder of a table, and a metadata file in it, are called: nothing else is ever deleted."""
+
+    folder: re.Pattern[str]
+    file: re.Pattern[str]
+
+    def folder_of(self, location: str, base: str) -> str | None:
+        """Name the table whose file this is by its place and name; None for anything else."""
+        match location.removeprefix(f"{base}/").split("/"):
+            case [folder, "metadata", file] if self.folder.fullmatch(folder) and self.file.fullmatch(file):
+                return folder
+        return None
+
+
+ICDC_FILES: Final = Shape(
+    re.compile(r"[a-z][a-z0-9_]*_[0-9a-f]{20}"),
+    re.compile(r"[0-9a-f]{12}-[a-z0-9\-]+\.avro|00000-[0-9a-f]{12}\.metadata\.json"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +80,28 @@ def find_leftovers(
     catalog: Catalog, namespace: str, tables: Sequence[IcdcFound], location: str | None = None
 ) -> Iterator[StoredFile]:
     """Files of captures and drops that died: named as captures name them, and named by no table."""
+    known = {table.name.rpartition(".")[2]: table.location for table in tables}
     named = {file for table in tables for file in table.files}
-    here = {table.name.rpartition(".")[2] for table in tables}
-    bases = {table.location.rpartition("/")[0] for table in tables}
+    yield from find_unnamed(catalog, namespace, known, named, shape=ICDC_FILES, location=location)
+
+
+def find_unnamed(
+    catalog: Catalog,
+    namespace: str,
+    known: Mapping[str, str],
+    named: Collection[str],
+    *,
+    shape: Shape,
+    location: str | None = None,
+) -> Iterator[StoredFile]:
+    """Files of that shape beside the known tables (name and location), and in their namespace's folder."""
+    bases = {home.rpartition("/")[0] for home in known.values()}
     home = location or _home(catalog, namespace)
     for base in sorted(bases | ({home.rstrip("/")} if home else set())):
         io = load_file_io(dict(catalog.properties), base)
-        is_taken = dict.fromkeys(here, False)
+        is_taken = dict.fromkeys(known, False)
         for file in list_files(io, base):
-            folder = _icdc_folder(file.location, base)
+            folder = shape.folder_of(file.location, base)
             if folder is None or file.location in named:
                 continue
             if folder not in is_taken:
@@ -95,15 +127,6 @@ def _found(name: str, table: Table) -> IcdcFound:
         files=frozenset(files),
         gc_enabled=metadata.properties.get("gc.enabled", "true").lower() != "false",
     )
-
-
-def _icdc_folder(location: str, base: str) -> str | None:
-    """Name the ICDC table whose file this is by its place and name; None for anything else."""
-    parts = location.removeprefix(f"{base}/").split("/")
-    match parts:
-        case [folder, "metadata", file] if _FOLDER.fullmatch(folder) and _FILE.fullmatch(file):
-            return folder
-    return None
 
 
 def _home(catalog: Catalog, namespace: str) -> str | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.catalog import Catalog
 
+    from airflow_provider_ips.checkpoints.iceberg import IcebergStore
     from airflow_provider_ips.core.checkpoint import Checkpoint
     from airflow_provider_ips.core.store import CheckpointStore
     from airflow_provider_ips.iceberg.folders import StoredFile
@@ -29,7 +30,7 @@ class Garbage:
     """What may go, and what stays although no checkpoint names it, with the reason."""
 
     tables: tuple[IcdcFound, ...]
-    files: tuple[StoredFile, ...]
+    files: tuple[tuple[Catalog, StoredFile], ...]
     kept: tuple[tuple[IcdcFound, str], ...]
 
     @property
@@ -70,19 +71,23 @@ def find_garbage(
     In this order nothing that begins meanwhile is taken for garbage: its table is not among those seen, or its
     checkpoint names it.
     """
+    from airflow_provider_ips.checkpoints.log_files import find_log_leftovers
     from airflow_provider_ips.iceberg.garbage import find_icdc, find_leftovers
 
     tables = find_icdc(catalog, namespace)
-    leftovers = tuple(
-        file
-        for file in find_leftovers(catalog, namespace, tables, location)
-        if file.changed_at_ms is not None and file.changed_at_ms < before_ms
+    leftovers = (
+        *((catalog, file) for file in find_leftovers(catalog, namespace, tables, location)),
+        *((logs.catalog, file) for logs in _logs(stores) for file in find_log_leftovers(logs)),
     )
     needed = {consumer: _needed(stores, consumer) for consumer in {table.consumer for table in tables}}
     reasons = [(table, _reason_to_stay(table, needed[table.consumer], before_ms, gone=gone)) for table in tables]
     return Garbage(
         tables=tuple(table for table, reason in reasons if not reason),
-        files=leftovers,
+        files=tuple(
+            (owner, file)
+            for owner, file in leftovers
+            if file.changed_at_ms is not None and file.changed_at_ms < before_ms
+        ),
         kept=tuple((table, reason) for table, reason in reasons if reason),
     )
 
@@ -93,9 +98,15 @@ def collect(catalog: Catalog, garbage: Garbage) -> tuple[int, int]:
     from airflow_provider_ips.iceberg.garbage import delete_leftover
 
     dropped = sum(drop_icdc(catalog, table.name) for table in garbage.tables)
-    for file in garbage.files:
-        delete_leftover(catalog, file)
+    for owner, file in garbage.files:
+        delete_leftover(owner, file)
     return dropped, len(garbage.files)
+
+
+def _logs(stores: Sequence[CheckpointStore]) -> list[IcebergStore]:
+    from airflow_provider_ips.checkpoints.iceberg import IcebergStore
+
+    return [store for store in stores if isinstance(store, IcebergStore)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +189,7 @@ def _table_rows(found: Garbage) -> list[Row]:
 def _file_rows(found: Garbage) -> list[Row]:
     """One row per folder: a died capture of a wide table leaves thousands of files."""
     folders: dict[str, list[StoredFile]] = {}
-    for file in found.files:
+    for _, file in found.files:
         folders.setdefault(file.location.rpartition("/")[0], []).append(file)
     return [_file_row(folder, files) for folder, files in folders.items()]
 

@@ -14,6 +14,7 @@ from typing import Any
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io import InputFile, OutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from sqlalchemy import event
 
 CATALOG = f"{__name__}.JournaledCatalog"
 FILE_IO = f"{__name__}.JournaledFileIO"
@@ -41,6 +42,7 @@ class Journal:
     end: End = End.FAILS
     is_dead: bool = False
     is_recording: bool = True
+    within: str = ""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def start(self, at=None, end=End.FAILS):
@@ -73,7 +75,7 @@ class Journal:
             raise DiedError(name)
         if not self.is_recording:
             return None
-        self.names.append(name)
+        self.names.append(self.within + name)
         return self.end if len(self.names) - 1 == self.at else None
 
 
@@ -185,18 +187,25 @@ class _Stream:
 
 @dataclass
 class JournaledStore:
-    """Any checkpoint store."""
+    """Any checkpoint store; what it calls is named as its own."""
 
     real: Any
 
     def read(self, consumer, **options):
-        return JOURNAL.call("store.read", self.real.read, consumer, **options)
+        return self._within(self.real.read, consumer, **options)
 
     def write(self, checkpoint, *, expected_revision):
-        return JOURNAL.call("store.write", self.real.write, checkpoint, expected_revision=expected_revision)
+        return self._within(self.real.write, checkpoint, expected_revision=expected_revision)
 
     def consumers(self):
-        return JOURNAL.call("store.consumers", self.real.consumers)
+        return self._within(self.real.consumers)
+
+    def _within(self, function, *args, **kwargs):
+        JOURNAL.within = "store > "
+        try:
+            return function(*args, **kwargs)
+        finally:
+            JOURNAL.within = ""
 
 
 def open_journaled(folder, name="lake"):
@@ -204,12 +213,21 @@ def open_journaled(folder, name="lake"):
     from pyiceberg.catalog import load_catalog
 
     (folder / "warehouse").mkdir(exist_ok=True)
-    return load_catalog(
-        name,
-        **{
-            "py-catalog-impl": CATALOG,
-            "py-io-impl": FILE_IO,
-            "uri": f"sqlite:///{folder}/catalog.db",
-            "warehouse": f"file://{folder}/warehouse",
-        },
+    return without_waiting_for_the_disk(
+        load_catalog(
+            name,
+            **{
+                "py-catalog-impl": CATALOG,
+                "py-io-impl": FILE_IO,
+                "uri": f"sqlite:///{folder}/catalog.db",
+                "warehouse": f"file://{folder}/warehouse",
+            },
+        )
     )
+
+
+def without_waiting_for_the_disk(catalog):
+    """The machine stays on: only processes die here."""
+    event.listen(catalog.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous = OFF"))
+    catalog.engine.dispose()
+    return catalog

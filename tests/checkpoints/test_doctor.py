@@ -1,0 +1,171 @@
+"""`airflow ips doctor`: what a run would find out, told before it does."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_provider_ips.checkpoints.access import ServerVariables
+from airflow_provider_ips.core.identifiers import variable_key
+from tests.airflow.conftest import sync
+from tests.airflow.pipelines import Job, capturing, incremental
+from tests.airflow.tables import append, create, icdc_tables
+from tests.checkpoints.test_cli import ips
+
+__all__ = ["ips"]
+pytestmark = pytest.mark.usefixtures("airflow_database")
+
+
+@pytest.fixture
+def events(lake):
+    table = create(lake, "db.events")
+    append(table, [1, 2])
+    return table
+
+
+def examine(ips, consumer, *words):
+    said = ips("doctor", "--conn-id", "lake", "--consumer", consumer, *words)
+    assert said.failure == ""
+    return {row["check"]: row for row in said.rows}
+
+
+def committed(lake, run_dag, dag_id, **options):
+    run_dag(incremental(dag_id, "db.events", Job(lake), **options))
+    return f"{dag_id}.capture"
+
+
+def test_all_is_well(ips, lake, events, run_dag):
+    """Nothing is called a problem that is none, and what is not known is not called well."""
+    consumer = committed(lake, run_dag, "healthy")
+    found = {check: row["status"] for check, row in examine(ips, consumer).items()}
+    assert found == {
+        "checkpoint": "ok",
+        "shadows": "ok",
+        "rights": "unknown",
+        "purge": "ok",
+        "lineage": "ok",
+        "retention": "unknown",
+        "operations": "ok",
+    }
+
+
+def test_a_shadowing_environment_variable_is_found(ips, lake, events, run_dag, monkeypatch):
+    """By its name; it hides what commits write."""
+    consumer = committed(lake, run_dag, "shadowed")
+    name = f"AIRFLOW_VAR_{variable_key(consumer).upper()}"
+    monkeypatch.setenv(name, ServerVariables().get(variable_key(consumer)))
+    row = examine(ips, consumer)["shadows"]
+    assert row["status"] == "problem"
+    assert f"unset {name}" in row["remedy"]
+
+
+def test_a_shadowing_secrets_backend_is_found(ips, lake, events, run_dag, monkeypatch, tmp_path):
+    """Airflow asks it before its own database."""
+    consumer = committed(lake, run_dag, "backend")
+    secrets = tmp_path / "variables.json"
+    secrets.write_text(json.dumps({variable_key(consumer): "old"}))
+    backend = "airflow.secrets.local_filesystem.LocalFilesystemBackend"
+    monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND", backend)
+    monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND_KWARGS", json.dumps({"variables_file_path": str(secrets)}))
+    from airflow.configuration import initialize_secrets_backends
+
+    monkeypatch.setattr("airflow.configuration.secrets_backend_list", initialize_secrets_backends())
+    row = examine(ips, consumer)["shadows"]
+    assert (row["status"], "LocalFilesystemBackend" in row["finding"]) == ("problem", True)
+
+
+def test_a_damaged_checkpoint_is_found(ips, lake, consumer):
+    ServerVariables().set(variable_key(consumer), "{", description="")
+    row = examine(ips, consumer)["checkpoint"]
+    assert row["status"] == "problem"
+    assert "airflow ips seed" in row["remedy"]
+
+
+def test_two_stores_with_a_checkpoint_are_found(ips, lake, first, consumer):
+    """Which is right is unknown."""
+    from airflow_provider_ips.checkpoints.iceberg import IcebergStore
+    from airflow_provider_ips.checkpoints.variable import VariableStore
+
+    for store in (VariableStore(ServerVariables()), IcebergStore(lake)):
+        store.write(first, expected_revision=None)
+    rows = ips("doctor", "--conn-id", "lake", "--consumer", consumer).rows
+    assert any("both stores" in row["finding"] and row["status"] == "problem" for row in rows)
+
+
+def test_an_expired_checkpoint_is_found(ips, lake, events, run_dag):
+    """With the remedy that its next capture would give."""
+    consumer = committed(lake, run_dag, "expired")
+    old = events.refresh().current_snapshot().snapshot_id
+    append(events, [3])
+    append(events, [4])
+    events.refresh().maintenance.expire_snapshots().by_ids(
+        [s.snapshot_id for s in events.snapshots() if s.snapshot_id != events.current_snapshot().snapshot_id]
+    ).commit()
+    row = examine(ips, consumer)["lineage"]
+    assert row["status"] == "problem"
+    assert str(old) in row["finding"]
+
+
+def test_retention_shorter_than_the_schedule_is_found(ips, lake, events, run_dag):
+    """A weekly DAG over a table that keeps its snapshots for a day."""
+    consumer = committed(lake, run_dag, "weekly_shape")
+    with events.refresh().transaction() as change:
+        change.set_properties({"history.expire.max-snapshot-age-ms": str(24 * 3600 * 1000)})
+    assert examine(ips, consumer)["retention"]["status"] == "unknown"
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    with DAG("weekly_shape", schedule="@weekly", start_date=start, catchup=False) as dag:
+        capturing("db.events")
+    sync(dag)
+    row = examine(ips, consumer)["retention"]
+    assert row["status"] == "warning"
+    assert "7 days" in row["finding"]
+
+
+def test_changes_that_the_capture_does_not_take_are_found(ips, lake, events, run_dag):
+    """A problem if the next capture will refuse them, a warning if it leaves them out."""
+    consumer = committed(lake, run_dag, "changed")
+    events.refresh().delete("id = 1")
+    row = examine(ips, consumer)["operations"]
+    assert row["status"] == "problem"
+    assert "data_operations" in row["remedy"]
+    run_dag(incremental("changed", "db.events", Job(lake), capture={"on_other_operation": "skip"}))
+    assert examine(ips, consumer)["operations"]["status"] == "warning"
+
+
+def test_a_stage_that_captures_appends_behind_one_that_merges_is_found(ips, lake, events, run_dag):
+    """Told by the stamp that the stage before leaves."""
+    consumer = committed(lake, run_dag, "second_stage")
+    events.refresh().delete("id = 1", snapshot_properties={"ips-capture-id": "c0ffee"})
+    row = examine(ips, consumer)["operations"]
+    assert "written by a stage before this one (capture c0ffee)" in row["finding"]
+
+
+def test_an_icdc_table_that_could_be_purged_is_found(ips, lake, events, run_dag):
+    """Somebody took its protection away."""
+    consumer = committed(lake, run_dag, "purgeable")
+    (name,) = icdc_tables(lake)
+    with lake.load_table(name).transaction() as change:
+        change.set_properties({"gc.enabled": "true"})
+    row = examine(ips, consumer)["purge"]
+    assert (row["status"], name in row["finding"]) == ("problem", True)
+
+
+def test_rights_are_tried_when_asked(ips, lake, events, run_dag):
+    """A table is made and dropped, and nothing is left of it."""
+    consumer = committed(lake, run_dag, "probed")
+    before = icdc_tables(lake)
+    assert examine(ips, consumer, "--write-probe")["rights"]["status"] == "ok"
+    assert icdc_tables(lake) == before
+
+
+def test_a_namespace_that_cannot_be_written_is_found(ips, lake, events, run_dag, tmp_path):
+    """Before a capture fails there."""
+    consumer = committed(lake, run_dag, "forbidden")
+    row = examine(ips, consumer, "--namespace", "no good", "--write-probe")["rights"]
+    assert row["status"] == "problem"
+
+
+def test_a_connection_that_leads_nowhere_is_found(ips, consumer):
+    rows = ips("doctor", "--conn-id", "nowhere", "--consumer", consumer).rows
+    assert any(row["status"] == "problem" and "nowhere" in row["finding"] for row in rows)

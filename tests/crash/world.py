@@ -1,0 +1,203 @@
+"""A consumer of two tables, its job and its files, in one folder that can be put back to how it was.
+
+Each attempt of a task is as a process of its own: it knows what Airflow would tell it, the XCom of its capture.
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from pyiceberg.catalog import load_catalog
+
+from airflow_provider_ips.checkpoints.iceberg import IcebergStore
+from airflow_provider_ips.checkpoints.variable import VariableStore
+from airflow_provider_ips.core.errors import IpsError, StoreUnavailableError
+from airflow_provider_ips.core.positions import RunIdentity
+from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+from airflow_provider_ips.core.transitions import resolve_capture
+from airflow_provider_ips.maintenance.collecting import collect, find_garbage
+from airflow_provider_ips.operators._capture_run import CaptureRun, Request
+from airflow_provider_ips.operators._commit_run import CommitRun
+from tests.crash.calls import JOURNAL, JournaledStore, open_journaled, without_waiting_for_the_disk
+
+CONSUMER = "daily.capture"
+SOURCES = ("db.events", "db.users")
+FOREVER_MS = 10**15
+MERGING = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
+
+
+class Failed(Exception):  # noqa: N818 - a task that failed
+    """The task failed with an error of ours; Airflow will retry it, or not."""
+
+
+def run_of(name):
+    return RunIdentity(dag_id="daily", run_id=name, map_index=-1, run_after="2026-11-01T00:00:00+00:00")
+
+
+@dataclass
+class Variables:
+    """Airflow's, as a task sees them: an answer that does not come is an outage."""
+
+    rows: dict[str, str]
+
+    def get(self, key):
+        return self._call("get", lambda: self.rows.get(key))
+
+    def set(self, key, value, *, description):
+        return self._call("set", lambda: self.rows.__setitem__(key, value))
+
+    def keys(self, *, prefix):
+        return self._call("keys", lambda: [key for key in self.rows if key.startswith(prefix)])
+
+    def _call(self, verb, function):
+        try:
+            return JOURNAL.call(f"variables.{verb}", function)
+        except OSError as error:
+            raise StoreUnavailableError("no answer") from error
+
+
+class World:
+    """Everything outside the process."""
+
+    def __init__(self, folder, kind):
+        self.folder, self.kind = Path(folder), kind
+        self.variables = Variables({})
+        self.processed = {}
+        self.saved = None
+        self.catalogs = {}
+        (self.folder / "lake").mkdir(parents=True)
+        catalog = self.open()
+        catalog.create_namespace("db")
+        for name in SOURCES:
+            schema = pa.schema([pa.field("id", pa.int64())])
+            catalog.create_table(name, schema=schema, properties=MERGING)
+
+    def open(self, *, is_plain=True):
+        """A catalog, which keeps nothing between two calls; a plain one, the test's or a job's, is in no journal."""
+        if is_plain not in self.catalogs:
+            journaled = open_journaled(self.folder / "lake")
+            places = {name: journaled.properties[name] for name in ("uri", "warehouse")}
+            plain = without_waiting_for_the_disk(load_catalog("lake", type="sql", **places))
+            self.catalogs = {True: plain, False: journaled}
+        return self.catalogs[is_plain]
+
+    def store(self, *, is_plain=False):
+        if self.kind == "variable":
+            return JournaledStore(VariableStore(access=self.variables))
+        store = IcebergStore(self.open(is_plain=is_plain))
+        return store if is_plain else JournaledStore(store)
+
+    def append(self, *ids):
+        """One snapshot in each source."""
+        catalog = self.open()
+        for name in SOURCES:
+            catalog.load_table(name).append(pa.table({"id": pa.array(ids, pa.int64())}))
+
+    def save(self):
+        """Remember how everything is."""
+        self.saved = self.folder / "saved"
+        shutil.copytree(self.folder / "lake", self.saved)
+        self.kept = (dict(self.variables.rows), dict(self.processed))
+
+    def restore(self):
+        for catalog in self.catalogs.values():
+            catalog.engine.dispose()
+        shutil.rmtree(self.folder / "lake")
+        shutil.copytree(self.saved, self.folder / "lake")
+        rows, processed = self.kept
+        self.variables.rows.clear()
+        self.variables.rows.update(rows)
+        self.processed = dict(processed)
+
+    def capture(self, run):
+        """One attempt of the capture task. Returns its XCom."""
+        store = self.store()
+        catalog = self.open(is_plain=False)
+        try:
+            checkpoint = store.read(CONSUMER)
+            outcome = CaptureRun(
+                request=_request(run),
+                catalog=catalog,
+                store=store,
+                checkpoint=checkpoint,
+                resolution=resolve_capture(checkpoint, run),
+                now_ms=1,
+            ).execute()
+        except IpsError as error:
+            raise Failed from error
+        return outcome
+
+    def work(self, outcome):
+        """The job: reads what it was told to, and notes it under the capture's name."""
+        was = JOURNAL.is_recording
+        JOURNAL.is_recording = False
+        catalog = self.open()
+        tables = {source.source: source.icdc_table for source in outcome.record.sources}
+        self.processed[outcome.record.capture_id] = {
+            name: sorted(catalog.load_table(table).scan().to_arrow()["id"].to_pylist())
+            for name, table in tables.items()
+            if table is not None
+        }
+        JOURNAL.is_recording = was
+
+    def commit(self, run, outcome):
+        """One attempt of the commit task."""
+        record = outcome.record
+        task = CommitRun(
+            store=self.store(),
+            consumer=CONSUMER,
+            capture_id=record.capture_id,
+            run=run,
+            icdc_tables=tuple(s.icdc_table for s in record.sources if s.icdc_table is not None),
+            icdc_retention="next_commit",
+            replayed=record.requested["replayed"],
+            history_length=50,
+            now_ms=2,
+        )
+        try:
+            result = task.move()
+        except IpsError as error:
+            raise Failed from error
+        task.drop(result, lambda: self.open(is_plain=False))
+        return result.outcome
+
+    def run(self, name):
+        """All three tasks."""
+        run = run_of(name)
+        outcome = self.capture(run)
+        if not outcome.settled:
+            self.work(outcome)
+            self.commit(run, outcome)
+
+    def checkpoint(self):
+        return self.store(is_plain=True).read(CONSUMER)
+
+    def collect(self):
+        """`airflow ips gc`, without an age limit."""
+        catalog = self.open()
+        found = find_garbage(catalog, "icdc", [self.store(is_plain=True)], before_ms=FOREVER_MS)
+        collect(catalog, found)
+
+    def icdc_files(self):
+        """Everything that captures have left in the storage."""
+        return {f"file://{p}" for p in (self.folder / "lake/warehouse/icdc").rglob("*") if p.is_file()}
+
+    def log_files(self):
+        """Everything that commits to checkpoint logs have left there."""
+        return {f"file://{p}" for p in (self.folder / "lake/warehouse/ips_checkpoints").rglob("*") if p.is_file()}
+
+
+def _request(run):
+    settings = CaptureSettings()
+    return Request(
+        consumer=CONSUMER,
+        run=run,
+        sources=tuple((SourceTable(name), settings) for name in SOURCES),
+        mode="ICDC",
+        icdc_namespace="icdc",
+        icdc_location=None,
+        skip_if_empty=True,
+        history_length=50,
+        requested={},
+    )
