@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_provider_ips.core.errors import GapError, RefusedOperationError
+from airflow_provider_ips.core.errors import GapError, RefusedOperationError, UnsupportedTableError
 from airflow_provider_ips.core.plan import plan_capture
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.settings import ALL_OPERATIONS, CaptureSettings, SourceTable
@@ -36,6 +36,7 @@ class Follower:
 
     position: Position | None = None
     attempted: Position | None = None
+    attempted_last: Position | None = None
     ledger: Ledger | None = None
     snapshot_id: int | None = None
     target: Target = field(default_factory=dict)
@@ -64,7 +65,13 @@ def follow_changes(world: World, rng: Random) -> None:
     into = f"icdc.c{world.name.rpartition('.')[2]}_{world.number()}"
 
     def run() -> SourceRecord:
-        plan = plan_capture(source, committed=follower.position, settings=settings, attempted=follower.attempted)
+        plan = plan_capture(
+            source,
+            committed=follower.position,
+            settings=settings,
+            attempted=follower.attempted,
+            attempted_last=follower.attempted_last,
+        )
         return build_icdc(
             world.lake.catalog,
             source,
@@ -80,7 +87,7 @@ def follow_changes(world: World, rng: Random) -> None:
     if record is None:
         # What the error asks for: the target is made anew.
         follower.target = world.rows(branch)
-        follower.position, follower.attempted = source.position, None
+        follower.position, follower.attempted, follower.attempted_last = source.position, None, None
         follower.ledger, follower.snapshot_id = world.ledger, world.heads[branch]
         return
     _process(world, rng, record, settings, follower)
@@ -112,9 +119,10 @@ def _process(
         written = {i for i in every if rng.random() < 0.5}
         mixed = {i: (after if i in written else follower.target).get(i) for i in every}
         follower.target = {i: row for i, row in mixed.items() if row is not None}
-        follower.attempted = follower.attempted or record.to_inclusive
+        follower.attempted, follower.attempted_last = follower.attempted or record.to_inclusive, record.to_inclusive
         return
-    follower.target, follower.position, follower.attempted = after, record.to_inclusive, None
+    follower.target, follower.position = after, record.to_inclusive
+    follower.attempted, follower.attempted_last = None, None
     follower.ledger, follower.snapshot_id = world.ledger, record.to_inclusive.snapshot_id
 
 
@@ -176,6 +184,11 @@ def _answer(
             raise HistoryFailureError(f"refused without a reason: {error}") from error
         world.tally["changes refused: " + ("superset" if by_superset else "equality deletes")] += 1
         return None
+    except UnsupportedTableError as error:
+        if settings.equality_deletes == "carry" or not world.has_equality_deletes:
+            raise HistoryFailureError(f"refused as unsupported: {error}") from error
+        world.tally["changes refused: equality deletes"] += 1
+        return None
     except GapError as error:
         named_by_id_only = follower is None and _starts_at_expired(world, commits or ())
         if not named_by_id_only and not _gap_is_due(world, commits, follower):
@@ -199,8 +212,10 @@ def _gap_is_due(world: World, commits: tuple[Commit, ...] | None, follower: Foll
     """Nothing connects the two ends; or rows changed, and where they were is no longer there to be read."""
     if commits is None or (_starts_at_expired(world, commits) and any(map(_may_rewrite, commits))):
         return True
-    attempted = follower.attempted if follower else None
-    return attempted is not None and attempted.snapshot_id not in {c.snapshot_id for c in commits}
+    if follower is None:
+        return False
+    accounted = {follower.snapshot_id, *(c.snapshot_id for c in commits)}
+    return any(a and a.snapshot_id not in accounted for a in (follower.attempted, follower.attempted_last))
 
 
 def _starts_at_expired(world: World, commits: tuple[Commit, ...]) -> bool:
