@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SECONDS_TO_START = 90
+SECONDS_TO_START = 180
 SECONDS_TO_STOP = 15
 
 # Ends the server when the pipe from the test runner closes, also because the runner was killed and ran no `finally`.

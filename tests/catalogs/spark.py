@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-SECONDS_FOR_AN_ANSWER = 120
+SECONDS_FOR_AN_ANSWER = 300
 
 
 class Spark:
