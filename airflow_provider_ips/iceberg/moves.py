@@ -48,7 +48,7 @@ def splice_manifest(
     if selection.take is Take.ADDED and files != manifest.added_files_count:
         # A manifest cut off between two blocks reads as a shorter one, without any error.
         raise _disagreement(manifest, f"{files} added files", str(manifest.added_files_count))
-    return splice.tally.moved(manifest, path, length) if files else Moved(manifest=None)
+    return splice.tally.moved(manifest, path, length, splice.first_row_id) if files else Moved(manifest=None)
 
 
 def _disagreement(manifest: ManifestFile, found: str, listed: str) -> UnsupportedTableError:

@@ -2,7 +2,8 @@
 
 An entry inherits its numbers from what the manifest list says of its manifest. The new list says the same of the new
 manifest, so every entry inherits what it did, and its bytes can stay as they are; blocks of which every entry is wanted
-are not even compressed again. Row ids alone are handed out by position, so they are written into entries without one.
+are not even compressed again. Row ids alone are handed down by position: the new manifest hands them down from the
+first that it holds, and they are written into the entries behind a gap.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ class Splice:
         self._create = create
         self._writer: BlockWriter | None = None
         self._next_row_id: int | None = manifest[LISTED_FIRST_ROW_ID]
+        self._hands_down: int | None = None
+        self.first_row_id: int | None = self._next_row_id
         row_ids = set() if self._next_row_id is None else {FIRST_ROW_ID}
         self._layout = EntryLayout(header, {PARTITION, RECORD_COUNT, FILE_SIZE, *row_ids, *needs(selection)})
         self._inherited = manifest.sequence_number or 0
@@ -86,6 +89,8 @@ class Splice:
             row_id = None if self._next_row_id is None else self._row_id_of(found)
             if not self._wanted(own, found):
                 continue
+            if row_id is not None and self._is_handed_down(row_id, found):
+                row_id = None
             kept += 1
             self.tally.count(own, found)
             if row_id is None and start == upto:
@@ -107,6 +112,17 @@ class Splice:
         row_id = self._next_row_id
         self._next_row_id += self._layout.number(RECORD_COUNT, found) or 0
         return row_id
+
+    def _is_handed_down(self, row_id: int, found: Found) -> bool:
+        """Whether the entry inherits from the new manifest what it inherits from the old one."""
+        if FIRST_ROW_ID not in self._layout.place:
+            return False  # a manifest from before v3, whose new form has the field, and so a value in it
+        if self._hands_down is None:
+            self.first_row_id = self._hands_down = row_id
+        if row_id != self._hands_down:
+            return False
+        self._hands_down += self._layout.number(RECORD_COUNT, found) or 0
+        return True
 
     def _with_row_id(self, data: bytes, start: int, end: int, found: Found, row_id: int) -> tuple[bytes, ...]:
         written = b"\x02" + encode_long(row_id)
@@ -186,7 +202,7 @@ class Tally:
         self._seen.add(partition)
         self._partitions.update(self._layout.value(PARTITION, found))
 
-    def moved(self, manifest: ManifestFile, path: str, length: int) -> Moved:
+    def moved(self, manifest: ManifestFile, path: str, length: int, first_row_id: int | None) -> Moved:
         """The new manifest as the new list will have it."""
         listed = changed(
             manifest,
@@ -200,6 +216,7 @@ class Tally:
             deleted_files_count=0,
             deleted_rows_count=0,
             partitions=self._partitions.summaries(),
+            first_row_id=first_row_id,
         )
         records = self._added[1] + self._existing[1]
         return Moved(manifest=listed, files=self.files, records=records, size_bytes=self.size_bytes)
