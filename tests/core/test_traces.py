@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +16,9 @@ from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.selection import CapturePlan, Take
 from airflow_provider_ips.core.settings import CaptureSettings
 from airflow_provider_ips.core.traces import traced_position
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 RESYNC = CaptureSettings(on_gap="resync")
 
@@ -70,11 +74,14 @@ def test_merged_manifests_still_say_which_snapshot_added_a_file(history: InMemor
     assert len(paths(history, resync(history, checkpoint))) == 5
 
 
-def test_after_a_rollback_numbers_prove_nothing(history: InMemoryHistory) -> None:
+@pytest.mark.parametrize("append", [InMemoryHistory.append, InMemoryHistory.merge_append])
+def test_after_a_rollback_numbers_prove_nothing(
+    history: InMemoryHistory, append: Callable[[InMemoryHistory], Position]
+) -> None:
     """The numbers start again where the table was rolled back to. What took the lost ones' would not be captured."""
     lost = Position(table_uuid=history.table_uuid, snapshot_id=4711, sequence_number=3, committed_at_ms=3000)
-    history.append()
-    history.append()
+    append(history)
+    append(history)
     with pytest.raises(GapError, match="not known to be its ancestor"):
         resync(history, lost)
 
