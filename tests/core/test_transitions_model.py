@@ -1,26 +1,39 @@
 """Laws of the checkpoint, over invented lives of a consumer.
 
 A consumer of two growing tables is driven through runs that retry, fail, crash between any two steps, are superseded,
-cleared and replayed. Each snapshot of a table must end up in exactly one committed range.
+cleared and replayed; its checkpoint is written by writers that read it long ago, reset, rewound, and moved to another
+store. Each snapshot of a table must end up in exactly one committed range.
+
+A failure prints how to reproduce it; `pytest --hypothesis-seed=N` draws the same lives again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
-from airflow_provider_ips.core.administration import abandon, rewind
+from airflow_provider_ips.core.administration import abandon, reset, rewind
 from airflow_provider_ips.core.checkpoint import Checkpoint, PendingCapture, SourceRange
-from airflow_provider_ips.core.errors import CheckpointConflictError
+from airflow_provider_ips.core.errors import CheckpointConflictError, CheckpointError
+from airflow_provider_ips.core.identifiers import digest
+from airflow_provider_ips.core.moving import plan_move
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.store import InMemoryStore
 from airflow_provider_ips.core.transitions import (
     CommitOutcome,
+    CommitResult,
     Replay,
     Retry,
     begin,
@@ -33,6 +46,8 @@ from airflow_provider_ips.core.transitions import (
 CONSUMER = "daily.capture"
 SOURCES = ("db.events", "db.users")
 HISTORY = 4
+STORES = ("variable", "iceberg")
+STEPS = 10_000
 
 
 def at(snapshot: int) -> Position:
@@ -56,14 +71,27 @@ class Taken:
     replay: bool
 
 
+@dataclass(frozen=True)
+class Held:
+    """A commit that has been decided and not written yet, by a task that has stopped for breath."""
+
+    store: InMemoryStore
+    taken: Taken
+    read: Checkpoint
+    result: CommitResult
+
+
 class Consumer(RuleBasedStateMachine):
-    """One consumer, its store, two tables, and what has been committed by whom."""
+    """One consumer, its stores, two tables, and what has been committed by whom."""
 
     captures: Bundle[Taken] = Bundle("captures")
+    held: Bundle[Held] = Bundle("held")
+    steps: ClassVar[int] = 0
 
     def __init__(self) -> None:
         super().__init__()
-        self.store = InMemoryStore()
+        self.stores = {name: InMemoryStore() for name in STORES}
+        self.home = STORES[0]
         self.heads = dict.fromkeys(SOURCES, 0)
         self.compactions: dict[str, set[int]] = {source: set() for source in SOURCES}
         self.runs = 0
@@ -75,6 +103,10 @@ class Consumer(RuleBasedStateMachine):
         self.abandoned: set[str] = set()
         self.last: dict[str, int] = dict.fromkeys(SOURCES, 0)
         self.dropped: set[str] = set()
+
+    @property
+    def store(self) -> InMemoryStore:
+        return self.stores[self.home]
 
     def document(self) -> Checkpoint | None:
         return self.store.read(CONSUMER)
@@ -154,9 +186,22 @@ class Consumer(RuleBasedStateMachine):
         read = self.document()
         if taken is None or read is None:
             return
+        result = self.decided(read, taken)
+        if result is None:
+            return
+        if result.outcome is not CommitOutcome.ADVANCED:
+            assert result.checkpoint is read
+            assert taken.capture_id in self.committed or result.outcome is not CommitOutcome.ALREADY_DONE
+        elif crash != "before the write":
+            self.write(result.checkpoint, read)
+            self.advanced(taken, result)
+        if crash == "never":
+            self.dropped |= set(result.drop)
+
+    def decided(self, read: Checkpoint, taken: Taken) -> CommitResult | None:
         self.clock += 1
         try:
-            result = commit(
+            return commit(
                 read,
                 capture_id=taken.capture_id,
                 run=taken.run,
@@ -166,18 +211,82 @@ class Consumer(RuleBasedStateMachine):
             )
         except CheckpointConflictError:
             assert taken.capture_id not in self.committed or self.forgotten(read, taken), "a done commit never fails"
+            return None
+
+    def advanced(self, taken: Taken, result: CommitResult) -> None:
+        assert taken.capture_id not in self.committed
+        self.committed[taken.capture_id] = taken.ranges
+        self.order.append(taken.run)
+        assert set(result.drop).isdisjoint(r.icdc_table for r in taken.ranges)
+
+    @rule(target=held, taken=captures)
+    def hold(self, taken: Taken | None) -> Any:
+        """A commit task reads, decides, and stops for breath."""
+        read = self.document()
+        result = None if taken is None or read is None else self.decided(read, taken)
+        if taken is None or read is None or result is None or result.outcome is not CommitOutcome.ADVANCED:
+            return None
+        return Held(self.store, taken, read, result)
+
+    @rule(late=held)
+    def land(self, late: Held | None) -> None:
+        """It writes, however much happened since: it wins only if nothing has, wherever the checkpoint is by now."""
+        if late is None:
             return
-        if result.outcome is not CommitOutcome.ADVANCED:
-            assert result.checkpoint is read
-            assert taken.capture_id in self.committed or result.outcome is not CommitOutcome.ALREADY_DONE
-        elif crash != "before the write":
-            self.write(result.checkpoint, read)
-            assert taken.capture_id not in self.committed
-            self.committed[taken.capture_id] = taken.ranges
-            self.order.append(taken.run)
-            assert set(result.drop).isdisjoint(r.icdc_table for r in taken.ranges)
-        if crash == "never":
-            self.dropped |= set(result.drop)
+        stands = late.store.read(CONSUMER, even_if_moved=True)
+        assert stands is not None
+        try:
+            late.store.write(late.result.checkpoint, expected_revision=late.read.revision)
+        except CheckpointConflictError:
+            assert stands.revision != late.read.revision
+            assert late.store.read(CONSUMER, even_if_moved=True) == stands
+            return
+        assert stands == late.read
+        self.advanced(late.taken, late.result)
+        self.dropped |= set(late.result.drop)
+
+    @precondition(lambda self: self.document() is not None)
+    @rule(crash=st.booleans())
+    def move(self, *, crash: bool) -> None:
+        """To the other store, maybe by a command that dies in between and is given again."""
+        here, there = self.store, self.stores[target := next(name for name in STORES if name != self.home)]
+        before = here.read(CONSUMER)
+        plan = plan_move(CONSUMER, before, there.read(CONSUMER, even_if_moved=True), to=target)
+        assert before is not None
+        assert plan.leave is not None
+        here.write(plan.leave, expected_revision=before.revision)
+        if crash:
+            for name, store in self.stores.items():
+                assert self.is_unusable(store), f"{name} can be used while the checkpoint is on its way"
+            left = here.read(CONSUMER, even_if_moved=True)
+            plan = plan_move(CONSUMER, left, there.read(CONSUMER, even_if_moved=True), to=target)
+            assert plan.leave is None
+        expected = there.read(CONSUMER, even_if_moved=True)
+        there.write(plan.arrive, expected_revision=None if expected is None else expected.revision)
+        self.home = target
+
+    def is_unusable(self, store: InMemoryStore) -> bool:
+        try:
+            return store.read(CONSUMER) is None
+        except CheckpointError:
+            return True
+
+    @rule(back=st.integers(1, HISTORY))
+    def replay_detached(self, back: int) -> None:
+        """A past range once more, in no checkpoint: whoever tries to commit it is refused."""
+        read = self.document()
+        wrote = [c for c in read.history if c.wrote] if read is not None else []
+        if read is None or len(wrote) < back:
+            return
+        assert wrote[-back].ranges == self.committed[wrote[-back].capture_id]
+        detached = digest(CONSUMER, "replay", wrote[-back].capture_id, length=32)
+        assert detached not in self.began
+        try:
+            commit(read, capture_id=detached, run=self.run_number(self.runs), now_ms=self.clock)
+        except CheckpointConflictError:
+            assert self.document() == read
+        else:
+            raise AssertionError("a detached capture was committed")
 
     def forgotten(self, read: Checkpoint, taken: Taken) -> bool:
         return taken.capture_id not in {c.capture_id for c in read.history}
@@ -204,6 +313,20 @@ class Consumer(RuleBasedStateMachine):
         self.last = {source: self.position(source) for source in SOURCES}
         self.settled = [ranges for ranges in self.settled if self.lies_before(ranges)]
         self.dropped.clear()  # a replay of what is the newest run now makes its tables again
+
+    @precondition(lambda self: self.document() is not None)
+    @rule(luck=st.integers(0, 9))
+    def reset(self, luck: int) -> None:
+        """Now and then somebody has everything come again: nothing counts as committed any more."""
+        read = self.document()
+        if read is None or luck:
+            return
+        self.write(reset(read), read)
+        self.committed.clear()
+        self.settled.clear()
+        self.order.clear()
+        self.last = dict.fromkeys(SOURCES, 0)
+        self.dropped.clear()
 
     def lies_before(self, ranges: tuple[SourceRange, ...]) -> bool:
         return all(number(r.to_inclusive) <= self.last[r.source] for r in ranges)
@@ -234,6 +357,15 @@ class Consumer(RuleBasedStateMachine):
             assert sorted(files) == list(range(1, self.position(source) + 1))
 
     @invariant()
+    def one_store_at_most_can_be_used(self) -> None:
+        """Nobody captures or commits by what was left behind."""
+        assert all(self.is_unusable(store) for name, store in self.stores.items() if name != self.home)
+
+    @invariant()
+    def a_step_was_taken(self) -> None:
+        Consumer.steps += 1
+
+    @invariant()
     def positions_move_forward_only(self) -> None:
         for source in SOURCES:
             assert self.position(source) >= self.last[source]
@@ -256,7 +388,13 @@ class Consumer(RuleBasedStateMachine):
             assert self.dropped.isdisjoint([*pending, *(t for tables in newest for t in tables)])
 
 
-TestConsumer = Consumer.TestCase
-TestConsumer.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
-)
+def test_the_laws_hold_over_ten_thousand_steps():
+    """Of invented lives: some hundreds of them, each of up to sixty steps."""
+    Consumer.steps = 0
+    run_state_machine_as_test(
+        Consumer,
+        settings=settings(
+            max_examples=300, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
+    assert Consumer.steps >= STEPS
