@@ -1,7 +1,8 @@
-"""An ICDC table that outlived its source's history: handed over as it stands, and told about from its own metadata."""
+"""ICDC tables that outlived their source's history: handed over as they stand, and told about from their metadata."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.history import DATA
@@ -14,10 +15,33 @@ from airflow_provider_ips.iceberg.source import open_source
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import ManifestFile
 
     from airflow_provider_ips.core.checkpoint import SourceRange
+    from airflow_provider_ips.core.history import ManifestFacts
     from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
     from airflow_provider_ips.iceberg.source import IcebergSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """One table of an earlier attempt, as that attempt left it."""
+
+    table: IcebergSource
+    data: tuple[ManifestFacts, ...]
+    listed: tuple[ManifestFile, ...]
+
+    @property
+    def selections(self) -> tuple[Selection, ...]:
+        return tuple(Selection(manifest=m, take=Take.WHOLE) for m in self.data)
+
+    @property
+    def volume(self) -> Volume:
+        return Volume(
+            files=sum((m.added_files or 0) + (m.existing_files or 0) for m in self.data),
+            records=sum((m.added_rows or 0) + (m.existing_rows or 0) for m in self.data),
+            size_bytes=None,
+        )
 
 
 def kept_record(
@@ -29,52 +53,64 @@ def kept_record(
     settings: CaptureSettings,
     capture_id: str,
 ) -> SourceRecord | None:
-    """The record of an earlier attempt's table; None where there is none of this capture, or it was written to since.
-
-    Captures of changes are not handed over so: which of their rows are unchanged is not in their metadata.
-    """
-    if taken.icdc_table is None or settings.captures_changes:
-        return None
-    icdc = open_source(catalog, taken.icdc_table)
-    head = icdc.head
-    if icdc.metadata.properties.get("ips.capture-id") != capture_id or head is None or len(icdc.retained()) > 1:
+    """The record of an earlier attempt's tables; None where one is not of this capture, or was written to since."""
+    icdc = _kept(catalog, taken.icdc_table, capture_id)
+    before = _kept(catalog, taken.before_table, capture_id)
+    if icdc is None or (before is None and taken.before_table is not None):
         return None
     with mapped(f"reading {taken.icdc_table}, which an earlier attempt made"):
-        data = [m for m in icdc.reads_manifests(head.snapshot_id) if m.content == DATA]
         plan = CapturePlan(
             kind=taken.kind,
             from_exclusive=taken.from_exclusive,
             to_inclusive=taken.to_inclusive,
-            selections=tuple(Selection(manifest=m, take=Take.WHOLE) for m in data),
+            selections=icdc.selections,
+            before=() if before is None else before.selections,
         )
-        schema = icdc.metadata.schema()
-        ranges = column_ranges(source.name, schema, icdc.table.io, plan, settings.range_columns)
-        listed = [m for m in icdc.manifests_of(head.snapshot_id) if m.content == 0]
-        partitions = partition_ranges(icdc.metadata, listed)
-    now = source.head
-    warning = (
-        f"the history of {source.name} no longer has this range; {taken.icdc_table}, made by an earlier attempt, was "
-        "checked file by file and is handed over as it is"
-    )
+        schema = icdc.table.metadata.schema()
+        ranges = column_ranges(source.name, schema, icdc.table.table.io, plan, settings.range_columns)
+        listed = [*icdc.listed, *(() if before is None else before.listed)]
+        partitions = partition_ranges(icdc.table.metadata, listed)
+    head = source.head
     return SourceRecord(
         source=source.name,
         branch=source.branch,
         key=table.xcom_key,
         kind=taken.kind,
         icdc_table=taken.icdc_table,
+        before_table=taken.before_table,
         from_exclusive=taken.from_exclusive,
         to_inclusive=taken.to_inclusive,
-        captured=Volume(
-            files=sum((m.added_files or 0) + (m.existing_files or 0) for m in data),
-            records=sum((m.added_rows or 0) + (m.existing_rows or 0) for m in data),
-            size_bytes=None,
-        ),
+        captured=icdc.volume,
+        before=None if before is None else before.volume,
+        # With "fail" the earlier attempt would have been refused; else nothing is left that could tell.
+        superset=settings.captures_changes and settings.on_superset != "fail",
+        no_predicate=f"the history of {source.name} no longer has this range",
         table=Volume(
-            files=now.count("total-data-files") if now else 0,
-            records=now.count("total-records") if now else 0,
-            size_bytes=now.count("total-files-size") if now else 0,
+            files=head.count("total-data-files") if head else 0,
+            records=head.count("total-records") if head else 0,
+            size_bytes=head.count("total-files-size") if head else 0,
         ),
         ranges=ranges,
         partitions=partitions,
-        warnings=(warning,),
+        warnings=(_warning(source, taken),),
+    )
+
+
+def _kept(catalog: Catalog, name: str | None, capture_id: str) -> _Kept | None:
+    if name is None:
+        return None
+    table = open_source(catalog, name)
+    head = table.head
+    if table.metadata.properties.get("ips.capture-id") != capture_id or head is None or len(table.retained()) > 1:
+        return None
+    with mapped(f"reading {name}, which an earlier attempt made"):
+        data = tuple(m for m in table.reads_manifests(head.snapshot_id) if m.content == DATA)
+        listed = tuple(m for m in table.manifests_of(head.snapshot_id) if m.content == 0)
+    return _Kept(table=table, data=data, listed=listed)
+
+
+def _warning(source: IcebergSource, taken: SourceRange) -> str:
+    return (
+        f"the history of {source.name} no longer has this range; {taken.icdc_table}, made by an earlier attempt, was "
+        "checked file by file and is handed over as it is"
     )

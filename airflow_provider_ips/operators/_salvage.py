@@ -36,12 +36,19 @@ class Salvage:
         told += [f"{table} does not exist any more" for table in self.missing]
         return "; ".join(told) or "it had made no ICDC table"
 
+    @property
+    def _consequence(self) -> str:
+        if any(not losses.is_intact for losses in self.losses):
+            return (
+                "Rows of lost files are in the table still if compaction rewrote them, and nowhere if they were deleted"
+            )
+        return "A table that is still there, and that nobody wrote to, can be read: clear only the tasks that do"
+
     def lost(self, gap: GapError) -> GapError:
         """The error for a run that can neither be handed what it had nor capture anew."""
         return GapError(
             f"{gap.problem}. Of what this run had captured before, {self}",
-            consequence=f"{gap.consequence}. Rows of lost files are in the table still if compaction rewrote them, and "
-            "nowhere if they were deleted",
+            consequence=f"{gap.consequence}. {self._consequence}",
             remedy=gap.remedy,
         )
 

@@ -9,6 +9,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCommitOperator
 from airflow_provider_ips.core.errors import GapError
+from airflow_provider_ips.core.settings import ALL_OPERATIONS
 from airflow_provider_ips.operators.lost_files import name_lost_files
 from tests.airflow.moves import expire, roll_back
 from tests.airflow.pipelines import Job, capturing, checkpoint_of, committed_at, incremental
@@ -75,6 +76,57 @@ def test_what_was_captured_is_handed_over_again_if_every_file_is_there(lake, eve
     )
     assert "checked file by file" in record["warnings"][0]
     assert len(icdc_tables(lake)) == 1
+
+
+def changes_of(job, dag_id):
+    """Capture all three operations, and hand both tables to the job."""
+    with DAG(dag_id, schedule=None) as dag:
+        captured = capturing("db.events", data_operations=ALL_OPERATIONS, on_superset="allow")
+        names = [captured.output["db.events"], captured.output["db.events.before"]]
+        work = PythonOperator(task_id="work", python_callable=job, op_args=names)
+        captured >> work >> IpCommitOperator(task_id="commit", capture=captured)
+    return dag
+
+
+def test_captured_changes_are_handed_over_with_what_they_came_from(events, job, run_dag):
+    """Both tables; what can no longer be told of them is taken for the worse."""
+    dag = changes_of(job, "kept_changes")
+    run_dag(dag)
+    append(events, [4, 5])
+    events.delete("id = 2")
+    at = fail_once(dag, job, run_dag)
+    append(events, [9])
+    expire(events)
+
+    ran = run_dag(dag, at=at)
+
+    assert job.seen[-1] == [[1, 3, 4, 5], [1, 2, 3]]
+    record = ran.xcom("capture")["sources"][0]
+    assert (record["records"], record["before"]["records"], record["superset"]) == (4, 3, True)
+    assert (record["predicate"], record["no_predicate"]) == (
+        None,
+        "the history of db.events no longer has this range",
+    )
+
+
+def test_changes_whose_origin_is_lost_are_not_handed_over(events, job, run_dag):
+    """Half of a change is no change; the error names what is gone of which table."""
+    dag = changes_of(job, "lost_changes")
+    run_dag(dag)
+    origin = [task.file.file_path for task in events.refresh().scan().plan_files()]
+    events.delete("id = 2")
+    at = fail_once(dag, job, run_dag)
+    append(events, [9])
+    expire(events)
+    for path in origin:
+        events.io.delete(path)
+
+    ran = run_dag(dag, at=at)
+
+    told = str(ran.errors["capture"])
+    assert "are gone, with 3 rows" in told
+    assert origin[0] in told
+    assert len(job.seen) == 1
 
 
 def test_what_is_lost_is_named_where_nothing_can_be_captured(events, job, run_dag):
