@@ -45,15 +45,15 @@ class Desk(Protocol):
         """Give the result."""
         ...
 
-    def who_shadows(self, key: str) -> str | None:
+    def who_shadows(self, key: str, /) -> str | None:
         """Name the secrets backend that holds a Variable too; "" if none does, None if it cannot be told."""
         ...
 
-    def schedule_gap_ms(self, dag_id: str) -> int | None:
+    def schedule_gap_ms(self, dag_id: str, /) -> int | None:
         """The longest time between two of a DAG's next runs; None without a schedule by time."""
         ...
 
-    def on_other_operation(self, dag_id: str, consumer: str) -> str | None:
+    def on_other_operation(self, dag_id: str, consumer: str, /) -> str | None:
         """What the capture of that consumer says in its DAG; None if it is not found."""
         ...
 

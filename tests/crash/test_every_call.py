@@ -67,13 +67,19 @@ def recorded(world, task):
     return names
 
 
-def points_of(names, kind):
+def reads_only(name):
+    return any(f".{verb}" in name for verb in READS)
+
+
+def points_of(names, kind, *, is_first):
     """Which calls end how, and what comes after."""
     turn = itertools.cycle([0, 1, 1, 0, 1])  # of odd length, or each end would always meet the same recovery
     for at, name in enumerate(names):
         if kind == "iceberg" and not name.startswith("store > "):
             continue  # the same calls as with Variables
-        is_read = any(f".{verb}" in name for verb in READS)
+        is_read = reads_only(name)
+        if is_read and is_first and not EVERY_COMBINATION:
+            continue  # a later run makes the same calls, and more
         ends = (End.DIES_BEFORE, End.FAILS) if is_read else tuple(End)
         if EVERY_COMBINATION:
             yield from ((at, *both) for both in itertools.product(ends, RECOVERIES))
@@ -91,7 +97,7 @@ def attempt(task, *args):
 
 
 def live_through(world, task, at, end, recovery):
-    """One run in which one call ends badly, what Airflow or people do about it, and a run after that."""
+    """One run in which one call ends badly, and what Airflow or people do about it."""
     run, outcome = run_of("r1"), None
     if task == "commit":
         outcome = world.capture(run)
@@ -112,21 +118,24 @@ def live_through(world, task, at, end, recovery):
             world.commit(run, outcome)
     elif not done:
         world.run("r2")
-    world.append(9)
-    world.run("r3")
 
 
 def check(world, rows):
-    """Nothing lost, nothing twice, no orphan that gc does not find."""
+    """Nothing lost, nothing twice: each row in exactly one committed range."""
     checkpoint = world.checkpoint()
     committed = [c.capture_id for c in checkpoint.history if c.wrote]
     catalog = world.open()
     for source in SOURCES:
         seen = sorted(i for capture_id in committed for i in world.processed[capture_id].get(source, ()))
-        assert seen == [*rows, 9]
+        assert seen == rows
         head = catalog.load_table(source).current_snapshot().snapshot_id
         assert checkpoint.position_of(source, "main").snapshot_id == head
     assert checkpoint.pending is None
+
+
+def check_orphans(world):
+    """No file and no table is left that nobody needs and gc does not find; those that are needed are all there."""
+    checkpoint, catalog = world.checkpoint(), world.open()
     world.collect()
     tables = find_icdc(catalog, "icdc")
     newest = next(c for c in reversed(checkpoint.history) if c.wrote)
@@ -147,11 +156,16 @@ def test_no_call_can_lose_or_repeat_a_row(story, task):
     world, rows = story
     names = recorded(world, task)
     assert len(names) > 3
-    for at, end, recovery in points_of(names, world.kind):
+    for at, end, recovery in points_of(names, world.kind, is_first=len(rows) == 2):
         world.restore()
         try:
             live_through(world, task, at, end, recovery)
             check(world, rows)
+            if EVERY_COMBINATION or not reads_only(names[at]):
+                world.append(9)
+                world.run("r3")
+                check(world, [*rows, 9])
+                check_orphans(world)
         except BaseException as error:
             error.add_note(f"{task}: call {at} ({names[at]}) {end.value}, then {recovery}")
             raise

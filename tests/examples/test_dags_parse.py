@@ -29,6 +29,8 @@ def test_every_example_parses(tmp_path):
     assert errors == {}
     assert dag_ids == [
         "ips_append",
+        "ips_changes",
+        "ips_maintenance",
         "ips_merge",
         "ips_multi_stage_1",
         "ips_multi_stage_2",
