@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_ips.core.history import walk_back
+from airflow_provider_ips.core.history import position_of, walk_back
 from airflow_provider_ips.core.traces import is_known_ancestor
 
 if TYPE_CHECKING:
@@ -64,6 +64,14 @@ def has_seen_older_files(history: TableHistory, position: Position, to: Snapshot
     if older is None and is_proven_root(history, oldest):
         return True  # the head begins anew, behind the checkpoint
     return is_known_ancestor(history, position, to)
+
+
+def remembered_position(history: TableHistory, snapshot_id: int) -> Position | None:
+    """The position of an expired snapshot that the branch descends from, as an older metadata file has it."""
+    if history.head is None:
+        return None
+    line = walk_past(history, history.head)
+    return next((position_of(history, snapshot) for snapshot in line if snapshot.snapshot_id == snapshot_id), None)
 
 
 def walk_past(history: TableHistory, start: SnapshotFacts) -> Iterator[SnapshotFacts]:

@@ -8,6 +8,7 @@ from airflow_provider_ips.core.errors import GapError, InputError
 from airflow_provider_ips.core.plan import plan_capture, replan
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Kind
+from airflow_provider_ips.core.roots import remembered_position
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
 from airflow_provider_ips.core.traces import traced_position
 from airflow_provider_ips.iceberg.icdc import build_icdc
@@ -64,13 +65,15 @@ def capture(
 
 
 def _start(source: IcebergSource, since: int | None) -> Position | None:
-    """Find a snapshot in the lineage, or else by what it wrote: then ``on_gap`` decides, and its error says how."""
+    """Find a snapshot in the lineage, or else by what is remembered of it: then ``on_gap`` decides, or says how."""
     if since is None:
         return None
     try:
         return position_at(source, snapshot_id=since)
     except GapError:
-        traced = None if source.snapshot(since) else traced_position(source, since)
+        traced = (
+            None if source.snapshot(since) else remembered_position(source, since) or traced_position(source, since)
+        )
         if traced is None:
             raise
         return traced

@@ -143,6 +143,23 @@ class TestExpiry:
         assert any("a superset: snapshot" in warning for warning in record.warnings)
 
 
+def test_an_expired_snapshot_may_be_named_as_the_start(catalog: SqlCatalog) -> None:
+    """In a notebook nobody has its number and time; an older metadata file has."""
+    table = new_table(catalog)
+    first, second = append(table, 1), append(table, 2)
+    append(table, 3)
+    append(table, 4)
+    expire(table, first, second)
+    capture(catalog, "db.t", since=second, into="icdc.exact")
+    assert rows(catalog, "icdc.exact") == [3, 4]
+    with pytest.raises(
+        GapError, match=r"on_gap='resync' captures the live files newer than sequence number 1 \(3 files"
+    ):
+        capture(catalog, "db.t", since=first, into="icdc.gap")
+    capture(catalog, "db.t", since=first, into="icdc.newer", on_gap="resync")
+    assert rows(catalog, "icdc.newer") == [2, 3, 4]
+
+
 class TestTheEmptyTable:
     """A consumer may have stood there before the first row came."""
 
