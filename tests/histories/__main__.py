@@ -35,6 +35,8 @@ def _run_all(lake, arguments) -> int:
         outcome = run(lake, _history(seed, arguments.steps))
         tally += outcome.tally
         long_enough += outcome.done >= 10
+        if sys.stderr.isatty() or arguments.verbose:
+            print(f"history {seed}: {outcome.done} steps", file=sys.stderr, flush=True)
         if outcome.failure:
             failed.append(_report(lake, outcome, shrinks=not arguments.no_shrink))
             if len(failed) >= arguments.max_failures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.histories.appends import as_arrow, as_select, dynamic_overwrite, needs_pyiceberg
-from tests.histories.java import data_files, equality_delete, partition_path, position_delete
+from tests.histories.java import by_partition, data_files, equality_delete, partition_path, position_delete
 from tests.histories.ledger import Effect, Row
 from tests.histories.registry import CHANGE, step
 from tests.histories.world import NotNowError
@@ -115,6 +115,38 @@ def spark_overwrite_of_a_partition(world: World, rng: Random) -> None:
     world.record("spark_overwrite_of_a_partition", change(world, gone=gone, now=rows))
 
 
+@step(CHANGE, weight=1)
+def spark_overwrite_of_a_named_partition(world: World, rng: Random) -> None:
+    """The static form: PARTITION says what goes, whatever comes."""
+    if not world.partitioned_by_p_always:
+        raise NotNowError
+    p = next(iter(world.some_rows(rng, most=1).values())).get(_uid(world, "p"))
+    if p is None:
+        raise NotNowError
+    gone = [i for i, row in world.rows().items() if row.get(_uid(world, "p")) == p]
+    rows = world.new_rows(rng, p=p)
+    others = ", ".join(c.name for c in world.columns if c.name != "p")
+    source = as_select(world, rows.values())
+    world.spark(f"insert overwrite {{t}} partition (p = {p}) select {others} from ({source})")
+    world.record("spark_overwrite_of_a_named_partition", change(world, gone=gone, now=rows))
+
+
+@step(CHANGE, weight=1)
+def pyiceberg_overwrite_of_partitions(world: World, rng: Random) -> None:
+    """PyIceberg's dynamic overwrite: a delete and an append."""
+    needs_pyiceberg_to_read(world)
+    if not world.partitioned_by_p_always:
+        raise NotNowError
+    p = next(iter(world.some_rows(rng, most=1).values())).get(_uid(world, "p"))
+    gone = [i for i, row in world.rows().items() if row.get(_uid(world, "p")) == p]
+    rows = world.new_rows(rng, p=p)
+    with world.engine():
+        world.load().dynamic_partition_overwrite(as_arrow(world, rows.values()))
+    after = change(world, gone=gone, now=rows).after
+    effect = Effect(appends=tuple(rows.values()), after=after)
+    world.record("pyiceberg_overwrite_of_partitions", effect, halves=True)
+
+
 @step(CHANGE)
 def pyiceberg_overwrite(world: World, rng: Random) -> None:
     """A delete, in up to two snapshots, and an append."""
@@ -154,13 +186,17 @@ def pyiceberg_delete(world: World, rng: Random) -> None:
 def java_equality_delete(world: World, rng: Random) -> None:
     """Rows go by their id in one commit with new versions of them, which the delete must not touch."""
     needs_deletes(world)
-    if world.profile.partitioning or world.load().spec().fields:
+    spec = world.load().spec()
+    if spec.fields and not world.partitioned_by_p_always:
         raise NotNowError  # equality deletes count for their own partition only, and the old row may lie in another
     gone = world.some_rows(rng)
     now = {i: world.changed(rng, row) for i, row in gone.items() if rng.random() < 0.5}
     with world.engine():
         table = world.lake.java_table(world.name)
-        update = table.newRowDelta().addDeletes(equality_delete(world, table, sorted(gone), ""))
+        update = table.newRowDelta()
+        for partition, rows in by_partition(world, spec, list(gone.values())).items():
+            ids = [row.get(_uid(world, "id")) for row in rows]
+            update = update.addDeletes(equality_delete(world, table, ids, partition))
         for file in data_files(world, table, list(now.values())):
             update = update.addRows(file)
         update.commit()

@@ -32,6 +32,8 @@ def compact(world: World, rng: Random) -> None:
         options = ["'min-input-files', '2'", "'delete-file-threshold', '1'"]
     if world.format_version == 2 and rng.random() < 0.3:
         options.append("'remove-dangling-deletes', 'true'")
+    if rng.random() < 0.2:  # in several snapshots
+        options += ["'partial-progress.enabled', 'true'", "'partial-progress.max-commits', '3'"]
     arguments = [f"options => map({', '.join(options)})"]
     if rng.random() < 0.3:
         arguments.append("strategy => 'sort', sort_order => 'id'")
