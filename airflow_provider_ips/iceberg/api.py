@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_ips.core.errors import GapError, InputError
+from airflow_provider_ips.core.history import position_of
 from airflow_provider_ips.core.plan import plan_capture, replan
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Kind
@@ -71,12 +72,13 @@ def _start(source: IcebergSource, since: int | None) -> Position | None:
     try:
         return position_at(source, snapshot_id=since)
     except GapError:
-        traced = (
-            None if source.snapshot(since) else remembered_position(source, since) or traced_position(source, since)
-        )
-        if traced is None:
+        there = source.snapshot(since)
+        if there is not None:
+            return position_of(source, there)
+        known = remembered_position(source, since) or traced_position(source, since)
+        if known is None:
             raise
-        return traced
+        return known
 
 
 def _plan(source: IcebergSource, start: Position | None, until: int | None, settings: CaptureSettings) -> CapturePlan:

@@ -143,6 +143,21 @@ class TestExpiry:
         assert any("a superset: snapshot" in warning for warning in record.warnings)
 
 
+def test_a_rolled_back_snapshot_may_be_named_as_the_start(catalog: SqlCatalog) -> None:
+    """The error has the choices, and each of them can be taken."""
+    table = new_table(catalog)
+    base, lost = append(table, 1), append(table, 2)
+    table.manage_snapshots().rollback_to_snapshot(base).commit()
+    append(table, 3)
+    with pytest.raises(GapError, match="retained but not an ancestor of the head") as raised:
+        capture(catalog, "db.t", since=lost, into="icdc.gap")
+    assert "on_gap='full' captures the whole table (2 files" in raised.value.remedy
+    assert "on_gap='resync' captures the live files newer than sequence number 2 (1 file" in raised.value.remedy
+    for on_gap, expected in (("resync", [3]), ("full", [1, 3])):
+        capture(catalog, "db.t", since=lost, into=f"icdc.{on_gap}", on_gap=on_gap)
+        assert rows(catalog, f"icdc.{on_gap}") == expected
+
+
 def test_an_expired_snapshot_may_be_named_as_the_start(catalog: SqlCatalog) -> None:
     """In a notebook nobody has its number and time; an older metadata file has."""
     table = new_table(catalog)
