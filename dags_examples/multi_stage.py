@@ -3,7 +3,7 @@
 Two DAGs, joined by an asset: the commit of the first wakes the second. What the second then reads comes from its own
 checkpoint, so an event that is lost, merged with another or repeated costs nothing but time.
 
-The first stage only ever inserts. A first stage that merges writes changes, which an append capture refuses.
+The first stage only ever inserts. Behind one that merges, capture changes, as the changes example does.
 """
 
 from __future__ import annotations

@@ -103,6 +103,33 @@ def test_merge_keeps_the_latest_event_of_each_key(sqlite_world):
     assert continue_watching(world) == stopped_at(world.rows("db.playback"))
 
 
+def watching_per_title(rows):
+    groups = defaultdict(list)
+    for row in rows:
+        groups[row["title_id"]].append(row["watched_seconds"])
+    return {title: (len(seconds), sum(seconds)) for title, seconds in groups.items()}
+
+
+def test_changes_follow_merges_and_deletions(sqlite_world):
+    """The source is merged into and then loses rows: groups shrink, and those that lost all of theirs go."""
+    world = sqlite_world
+    for _ in range(2):
+        day = world.gain_a_day("db.playback")
+        world.run("ips_merge", day)
+        world.run("ips_changes", day)
+    watching = world.catalog.load_table("db.continue_watching")
+    titles = sorted({row["title_id"] for row in world.rows("db.continue_watching")})
+    watching.delete(f"title_id = {titles[0]} or account_id < 200")
+    _, record = world.run("ips_changes", day.replace(hour=1))
+    (source,) = record["sources"]
+    assert source["superset"] is True
+    assert source["before"]["files"] > 0
+    expected = watching_per_title(world.rows("db.continue_watching"))
+    assert titles[0] not in expected
+    found = {r["title_id"]: (r["accounts"], r["watched_seconds"]) for r in world.rows("db.watching_per_title")}
+    assert found == expected
+
+
 def test_row_filter_aggregates_changed_groups_from_all_their_rows(sqlite_world):
     """A group that gains a late row counts its old rows too."""
     world = sqlite_world

@@ -1,0 +1,37 @@
+"""Changes: one row per title, aggregated anew where rows came, changed or went.
+
+Both captured tables name the groups: the rows that are new now, and those that were there before. The source gives the
+rows; a group of which none are left goes.
+"""
+
+import argparse
+
+from pyspark.sql import SparkSession
+
+
+def main(source: str, changes: str, before: str, target: str) -> None:
+    spark = SparkSession.builder.getOrCreate()
+    spark.sql(
+        f"""CREATE TABLE IF NOT EXISTS {target} (title_id INT, accounts BIGINT, watched_seconds BIGINT)
+            USING iceberg TBLPROPERTIES ('write.merge.mode' = 'merge-on-read')"""
+    )
+    spark.sql(
+        f"""MERGE INTO {target} AS t
+            USING (SELECT k.title_id, count(w.account_id) AS accounts, sum(w.watched_seconds) AS watched_seconds
+                   FROM (SELECT title_id FROM {changes} UNION SELECT title_id FROM {before}) AS k
+                   LEFT JOIN {source} AS w ON w.title_id = k.title_id
+                   GROUP BY k.title_id) AS s
+            ON t.title_id = s.title_id
+            WHEN MATCHED AND s.accounts = 0 THEN DELETE
+            WHEN MATCHED THEN UPDATE SET *
+            WHEN NOT MATCHED AND s.accounts > 0 THEN INSERT *"""
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--source", required=True)
+    parser.add_argument("--changes", required=True)
+    parser.add_argument("--before", required=True)
+    parser.add_argument("--target", required=True)
+    main(**vars(parser.parse_args()))
