@@ -30,12 +30,16 @@ class Unreadable(LocalFileSystem):  # type: ignore[misc]
         raise AssertionError(f"{path} was opened as {mode}")
 
 
+class RefusedError(Exception):
+    """As a storage's own client raises, unknown to anybody else."""
+
+
 class NoCopies(LocalFileSystem):  # type: ignore[misc]
     """A storage that only reads and writes."""
 
     def cp_file(self, path1: str, path2: str, **_options: Any) -> None:
         """Refuse."""
-        raise NotImplementedError(f"{path1} to {path2}")
+        raise RefusedError(f"{path1} to {path2}")
 
 
 def with_fsspec(file_system: LocalFileSystem) -> FsspecFileIO:
