@@ -159,9 +159,11 @@ def capture_from_a_time(world: World, rng: Random) -> None:
     start = next((c.snapshot_id for c in world.ledger.chain(world.head) if c.snapshot_id in common), None)
     moment = datetime.fromtimestamp(at_ms / 1000, tz=UTC).isoformat()
     commits = world.ledger.since(start, world.head) or []
-    provable = world.ledger.is_provable(start, world.head) and start not in world.ledger.expired
+    provable = world.ledger.is_provable(start, world.head)
     settings = CaptureSettings(on_other_operation="skip", initial=moment)
-    due = Due(commits=tuple(commits) if provable else None, settings=settings)
+    due = Due(
+        commits=tuple(commits) if provable else None, settings=settings, may_be_a_gap=start in world.ledger.expired
+    )
     into = f"icdc.t{world.name.rpartition('.')[2]}_{world.number()}"
     record = _answer(
         world,
