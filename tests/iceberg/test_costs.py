@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import pytest
@@ -14,15 +15,13 @@ from airflow_provider_ips.core.selection import Selection, Take
 from airflow_provider_ips.iceberg import capture, open_source
 from airflow_provider_ips.iceberg.avro import BlockWriter, Header, encode_long
 from airflow_provider_ips.iceberg.entries import ADDED, RECORD_COUNT, STATUS
-from airflow_provider_ips.iceberg.listing import ManifestList
+from airflow_provider_ips.iceberg.listing import FEW, ManifestList, _walker
 from airflow_provider_ips.iceberg.manifest_lists import READ_SCHEMA, changed, facts_of, read_manifest_list
 from airflow_provider_ips.iceberg.moves import splice_manifest
 from tests.iceberg.avro_bytes import random_header, random_record, rng_of
 from tests.iceberg.tables import append, head, new_catalog, new_table, rows
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyiceberg.io import InputStream
     from pyiceberg.table import Table
     from pyiceberg.typedef import Identifier
@@ -171,7 +170,27 @@ class TestManifestLists:
         found = source.reads_manifests_written_by(head(table), {*wanted, 12345})
         assert {manifest.added_snapshot_id for manifest in found} == set(wanted)
         (listed,) = source._lists.values()
-        assert sum(isinstance(record, ManifestFile) for record in listed._records) == 2
+        records = [record for block in listed._blocks for record in block._records]
+        assert sum(isinstance(record, ManifestFile) for record in records) == 2
+
+    def test_blocks_without_a_trace_of_the_writers_are_not_even_walked(self, table: Table, tmp_path: Path) -> None:
+        """A list of ten thousand manifests is some thirty blocks."""
+        snapshot = table.current_snapshot()
+        assert snapshot is not None
+        with Path(snapshot.manifest_list.removeprefix("file://")).open("rb") as stream:
+            header = Header.read(stream)
+            ((count, data),) = header.blocks(stream)
+        with (tmp_path / "many.avro").open("wb") as target:
+            writer = BlockWriter(target, header)
+            for start, end, _ in _walker(header.meta["avro.schema"]).walk(count, data):
+                writer.add(data[start:end])
+                writer.flush()
+        listed = ManifestList(table.io, f"file://{tmp_path}/many.avro")
+        assert [m.added_snapshot_id for m in listed.written_by([snapshot.snapshot_id])] == [snapshot.snapshot_id]
+        assert sum(bool(block._records) for block in listed._blocks) == 1
+        many = {s.snapshot_id for s in table.metadata.snapshots[2:]} | set(range(FEW))
+        assert {m.added_snapshot_id for m in listed.written_by(many)} == many - set(range(FEW))
+        assert listed.all() == read_manifest_list(table.io, snapshot.manifest_list)
 
     def test_what_is_decoded_is_what_pyiceberg_reads(self, table: Table) -> None:
         """Field by field, in the order of the list."""
