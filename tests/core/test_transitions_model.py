@@ -288,6 +288,14 @@ class Consumer(RuleBasedStateMachine):
         else:
             raise AssertionError("a detached capture was committed")
 
+    @rule(source=st.sampled_from(SOURCES), more=st.integers(1, 2))
+    def whole_runs(self, source: str, more: int) -> None:
+        """Days on which all goes well. Lives of accidents alone never get to have a past."""
+        for _ in range(more):
+            self.append(source=source, files=1)
+            taken = self.capture(behind=0, bound=5, crash=False)
+            self.commit(taken=taken, crash="never")
+
     def forgotten(self, read: Checkpoint, taken: Taken) -> bool:
         return taken.capture_id not in {c.capture_id for c in read.history}
 
