@@ -63,6 +63,8 @@ def spark(folder: Path, catalogs: Mapping[str, Mapping[str, str]], **environment
     settings = {
         "spark.jars": ",".join(str(path) for path in jar_paths((*JARS, S3_FOR_SPARK))),
         "spark.driver.memory": "768m",
+        # It lives for a minute or two: the second compiler would not pay for itself.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.catalogs.servers import Storage
 
-pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.xdist_group("catalogs")]
+pytestmark = [pytest.mark.postgres, pytest.mark.xdist_group("catalogs")]
 
 PASSWORD = "postgres-secret-4711"  # noqa: S105 - as in conftest
 TOKEN = "bearer-secret-4711"  # noqa: S105 - nobody asks for it
@@ -228,7 +228,7 @@ class TestErrors:
     ) -> None:
         """The file is named, nothing is registered, and once the storage answers the capture succeeds."""
         with meddler(storage.endpoint) as s3:
-            catalog = in_s3(s3, storage, tmp_path)
+            catalog = in_s3(s3.address, storage, tmp_path)
             before = files_below(storage.properties, "s3://lake/faulty/icdc")
             with (
                 s3.meddling(method, path, When.NEVER, status=status, body=S3_ERRORS[status]),
@@ -244,6 +244,16 @@ class TestErrors:
             assert rows(catalog, "icdc.x") == [1, 2]
             assert drop_icdc(catalog, "icdc.x")
 
+    def test_of_storage_that_knows_no_trailing_checksums(
+        self, storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As S3Proxy, unless its clients are told: the remedy is the variable that does."""
+        catalog = in_s3(storage.endpoint, storage, tmp_path)
+        monkeypatch.delenv("AWS_REQUEST_CHECKSUM_CALCULATION")
+        with pytest.raises(CatalogError, match="HTTP status 400") as failure:
+            capture(opened("faulty", dict(catalog.properties)), "db.events", into="icdc.x")
+        assert "AWS_REQUEST_CHECKSUM_CALCULATION=when_required" in failure.value.remedy
+
 
 S3_ERRORS = {
     403: b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>",
@@ -252,14 +262,14 @@ S3_ERRORS = {
 }
 
 
-def in_s3(s3: Meddler, storage: Storage, folder: Path) -> Catalog:
-    """Names in SQLite, files in S3 behind the proxy."""
+def in_s3(endpoint: str, storage: Storage, folder: Path) -> Catalog:
+    """Names in SQLite, files in S3, behind a proxy or not."""
     properties = {
         "type": "sql",
         "uri": f"sqlite:///{folder}/catalog.db",
         "warehouse": "s3://lake/faulty",
         **storage.properties,
-        "s3.endpoint": s3.address,
+        "s3.endpoint": endpoint,
     }
     catalog = opened("faulty", properties)
     catalog.create_namespace("db")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.catalog import Catalog
 
-pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.xdist_group("catalogs")]
+pytestmark = pytest.mark.xdist_group("catalogs")
 
 _numbers = itertools.count()
 
