@@ -9,7 +9,7 @@ COMPARE_ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture compare test test-histories check check-format fix constraints build smoke clean
+.PHONY: help env jars spark-jars demo ui bench-capture compare test test-histories test-crash check check-format fix constraints build smoke clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ test: jars ## all tests (WORKERS=2, PYTEST_ARGS='-k rings')
 
 test-histories: jars ## random histories on real tables against a ledger (HISTORIES_ARGS='--seed 7 --count 50')
 	@python -m tests.histories $(HISTORIES_ARGS)
+
+test-crash: env ## every call of capture and commit, ending badly in every way, with every recovery
+	IPS_CRASH_POINTS=all pytest --numprocesses $(WORKERS) tests/crash $(PYTEST_ARGS)
 
 check: check-format ## formatter, linter, types, rings
 	ruff check

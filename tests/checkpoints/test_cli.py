@@ -2,6 +2,7 @@
 
 # ruff: noqa: AIR311 - the rows in the database are the subject
 
+import getpass
 import json
 import os
 import subprocess
@@ -49,6 +50,7 @@ def ips(capsys, monkeypatch):
     def run(*words, typed=""):
         capsys.readouterr()
         monkeypatch.setattr("sys.stdin", Typed(typed))
+        monkeypatch.setattr("sys.argv", ["airflow", "ips", *words])
         args = cli_parser.get_parser().parse_args(["ips", *words, *(["-o", "json"] if "-o" not in words else [])])
         failure = ""
         try:
@@ -341,3 +343,19 @@ def test_an_unreachable_database_is_no_absence(consumer, tmp_path):
     assert "taking it for new" in ended.stderr
     assert "has no checkpoint" not in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_who_did_what_is_on_record(ips, store, consumer):
+    """In Airflow's audit log, with the command's arguments, and in the document, which `history` shows."""
+    from airflow.models.log import Log
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    committed(store, consumer, 1, 10)
+    ips("reset", "--consumer", consumer, "--yes")
+    with create_session() as session:
+        logged = [row.extra for row in session.scalars(select(Log).where(Log.event == "cli_reset_command"))]
+    assert any(consumer in extra for extra in logged)
+    (intervention,) = store.read(consumer).interventions
+    assert (intervention.verb, intervention.who) == ("reset", getpass.getuser())
+    assert ips("history", "--consumer", consumer).rows[-1]["run"] == f"reset by {getpass.getuser()}"
