@@ -30,7 +30,7 @@ CACHE: Final = (Path(__file__).parent.parent / ".cache" / "bench").resolve()
 CATALOG: Final = "lake"
 SOURCE: Final = "db.t"
 ICDC: Final = "icdc"
-SHORT_HISTORY: Final = 1_000
+SHORT_HISTORY: Final = 1_100
 """Up to so many snapshots each has its manifest list, as in life."""
 LISTS_OF_A_LONG_HISTORY: Final = 20
 """Beyond, only the newest: all lists of 10,000 snapshots would be 50,000,000 records that nobody should read."""

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.report import history_table, measured_on, table
+from benchmarks.report import growth, history_table, measured_on, table
 from benchmarks.results import PUBLISHED, Results
 
 if TYPE_CHECKING:
@@ -32,7 +32,11 @@ CONTENDERS: Final = {
 def sections(results: Results) -> dict[str, str]:
     """What the page has between its markers, by their names."""
     cases, long = list(results.cases.values()), list(results.histories.values())
-    return {"machine": measured_on([*cases, *long]), "cases": table(cases), "histories": history_table(long)}
+    return {
+        "machine": measured_on([*cases, *long]),
+        "cases": table(cases),
+        "histories": f"{history_table(long)}\n\n{growth(long)}",
+    }
 
 
 def publish(results: Results) -> None:
@@ -48,7 +52,7 @@ def publish(results: Results) -> None:
 
 
 def draw(cases: list[Case], path: Path) -> None:
-    """Wall time over files, both on logarithmic scales."""
+    """CPU time over files, both on logarithmic scales; wall time would draw what else the machine was doing."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -58,7 +62,7 @@ def draw(cases: list[Case], path: Path) -> None:
     for contender in CONTENDERS:
         for layout in LAYOUTS:
             _line(axes, cases, contender, layout)
-    axes.set(xscale="log", yscale="log", xlabel="files in the range", ylabel="seconds (median, wall time)")
+    axes.set(xscale="log", yscale="log", xlabel="files in the range", ylabel="CPU seconds of all threads (median)")
     axes.set_title("Making a table of what was appended")
     axes.grid(visible=True, which="major", alpha=0.4)
     axes.grid(visible=True, which="minor", alpha=0.12)
@@ -71,7 +75,7 @@ def draw(cases: list[Case], path: Path) -> None:
 def _line(axes: Axes, cases: list[Case], contender: str, layout: str) -> None:
     label, color, marker = CONTENDERS[contender]
     points = sorted(
-        (case.shape["files"], case.contenders[contender].wall_seconds)
+        (case.shape["files"], case.contenders[contender].cpu_seconds)
         for case in cases
         if contender in case.contenders and case.shape["layout"] == layout and is_on_the_line(case)
     )

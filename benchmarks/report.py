@@ -9,14 +9,16 @@ from benchmarks.histories import Cost
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.measurements import Case, Typical
+    from benchmarks.measurements import Case
 
 HEADER: Final = (
     "manifests",
     "files",
     "snapshots",
     "capture",
+    "its CPU",
     "Java, warm",
+    "its CPU",
     "times faster",
     "by CPU time",
     "PyIceberg",
@@ -37,16 +39,18 @@ def row(case: Case) -> tuple[str, ...]:
     """One case's cells."""
     shape, capture = case.shape, case.contenders["capture"]
     version = "" if shape["format_version"] == 2 else f", v{shape['format_version']}"  # noqa: PLR2004 - the usual one
-    java = case.contenders.get("java")
+    java, pyiceberg = (case.contenders.get(name) for name in ("java", "pyiceberg"))
     return (
         f"{shape['layout']}{version}",
         f"{shape['files']:,}",
         f"{shape['snapshots']:,}",
-        seconds(capture),
-        seconds(java),
+        seconds(capture.wall_seconds),
+        seconds(capture.cpu_seconds),
+        seconds(java.wall_seconds if java else None),
+        seconds(java.cpu_seconds if java else None),
         times(case.times_faster("java")),
         times(case.times_less_cpu("java")),
-        seconds(case.contenders.get("pyiceberg")),
+        seconds(pyiceberg.wall_seconds if pyiceberg else None),
         megabytes(case.over_baseline_bytes),
         megabytes(java.peak_bytes if java else None),
         megabytes(capture.read_bytes),
@@ -54,12 +58,13 @@ def row(case: Case) -> tuple[str, ...]:
     )
 
 
-def seconds(typical: Typical | None) -> str:
-    """Wall time with two or three digits that mean something."""
-    if typical is None:
+def seconds(value: float | None) -> str:
+    """Two or three digits that mean something."""
+    if value is None:
         return "-"
-    value = typical.wall_seconds
-    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
+    if value < 1:
+        return f"{value * 1000:.0f} ms"
+    return f"{value:.1f} s" if value < 100 else f"{value:.0f} s"  # noqa: PLR2004 - three digits
 
 
 def times(ratio: float | None) -> str:
@@ -103,6 +108,19 @@ def history_row(case: Case) -> tuple[str, ...]:
     ]
     sizes = (shape["files"] + shape["files_before"], shape["snapshots"] + shape["snapshots_before"], shape["files"])
     return (*(f"{size:,}" for size in sizes), *costs)
+
+
+def growth(cases: Sequence[Case]) -> str:
+    """What twice the table adds to both."""
+    if len(cases) != 2:  # noqa: PLR2004 - a table and its double
+        return "Not measured."
+    before, after = (Cost.by_cpu(case) for case in cases)
+    return (
+        f"With twice the files and twice the snapshots before the same range, `load_table` takes "
+        f"{(after.load_seconds - before.load_seconds) * 1000:.0f} ms of CPU more and capture "
+        f"{(after.capture_seconds - before.capture_seconds) * 1000:.0f} ms: beyond what loading grows by, "
+        f"{before.growth_beyond_load(after):.0%} of what capture took."
+    )
 
 
 def measured_on(cases: Sequence[Case]) -> str:
