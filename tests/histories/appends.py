@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from tests.histories.java import append_with
 from tests.histories.ledger import Effect
 from tests.histories.registry import APPEND, step
-from tests.histories.values import sql_rows
+from tests.histories.values import FIRST_DAY, sql_rows
 from tests.histories.world import NotNowError
 
 if TYPE_CHECKING:
@@ -159,6 +159,14 @@ def java_merge_append(world: World, rng: Random) -> None:
     rows = world.new_rows(rng, count=3)
     append_with(world, "newAppend", list(rows.values()))
     world.record("java_merge_append", appended(world, rows))
+
+
+@step(APPEND, weight=2)
+def java_append_of_one_file(world: World, rng: Random) -> None:
+    """Enough rows in one file that several deletes can reach it, one after the other."""
+    rows = world.new_rows(rng, count=8, p=1, d=FIRST_DAY, s="a")
+    append_with(world, "newAppend", list(rows.values()))
+    world.record("java_append_of_one_file", appended(world, rows))
 
 
 @step(APPEND, weight=1)

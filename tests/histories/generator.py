@@ -46,7 +46,7 @@ class History:
         profile = Profile.draw(seed)
         rng = Random(f"steps {seed}")  # noqa: S311 - a reproducible history, no secret
         shares = SHARES[profile.flavour]
-        steps = [Step("java_merge_append", seed)]
+        steps = [Step("java_merge_append", seed), Step("java_append_of_one_file", seed)]
         for _ in range(rng.randint(SHORTEST, LONGEST)):
             group = rng.choices(list(shares), weights=list(shares.values()))[0]
             kinds = [kind for kind in REGISTRY.values() if kind.group == group]
