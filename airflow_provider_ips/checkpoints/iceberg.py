@@ -122,9 +122,9 @@ class IcebergStore:
             try:
                 found = self.catalog.list_tables(self._levels)
             except NoSuchNamespaceError:
-                if self._namespace_is_listed():
-                    raise
-                return []
+                if not self._namespace_is_listed():
+                    return []
+                found = self.catalog.list_tables(self._levels)  # made in between, unless that fails again
         return sorted(name[-1] for name in found if LOG_NAME.fullmatch(name[-1]))
 
     def _namespace_is_listed(self) -> bool:

@@ -355,7 +355,7 @@ def test_who_did_what_is_on_record(ips, store, consumer):
     ips("reset", "--consumer", consumer, "--yes")
     with create_session() as session:
         logged = [row.extra for row in session.scalars(select(Log).where(Log.event == "cli_reset_command"))]
-    assert any(consumer in extra for extra in logged)
+    assert any(consumer in (extra or "") for extra in logged)
     (intervention,) = store.read(consumer).interventions
     assert (intervention.verb, intervention.who) == ("reset", getpass.getuser())
     assert ips("history", "--consumer", consumer).rows[-1]["run"] == f"reset by {getpass.getuser()}"

@@ -64,7 +64,7 @@ class World:
         self.folder, self.kind = Path(folder), kind
         self.variables = Variables({})
         self.processed = {}
-        self.saved = None
+        self.saved = self.folder / "saved"
         self.catalogs = {}
         (self.folder / "lake").mkdir(parents=True)
         catalog = self.open()
@@ -96,7 +96,6 @@ class World:
 
     def save(self):
         """Remember how everything is."""
-        self.saved = self.folder / "saved"
         shutil.copytree(self.folder / "lake", self.saved)
         self.kept = (dict(self.variables.rows), dict(self.processed))
 
