@@ -1,5 +1,6 @@
 """When a commit moves the checkpoint, when it refuses to, and what becomes of ICDC tables."""
 
+from dataclasses import fields
 from datetime import UTC, datetime
 
 import pytest
@@ -9,6 +10,7 @@ from airflow.sdk import DAG, TaskGroup, Variable
 
 from airflow_provider_ips import IpCommitOperator
 from airflow_provider_ips.core.errors import CheckpointConflictError, EvidenceError, InputError
+from airflow_provider_ips.operators._commit_run import CommitRun
 from tests.airflow.pipelines import Job, capturing, checkpoint_of, committed_at, incremental
 from tests.airflow.tables import append, create, icdc_tables
 
@@ -249,12 +251,17 @@ def test_a_table_that_is_gone_fails_no_commit(lake, events, job, run_dag):
 def test_a_commit_that_runs_twice_moves_once(events, job, run_dag):
     """It died after it had moved the checkpoint, and is tried again."""
 
-    class Dying(IpCommitOperator):
-        def _drop(self, captured, result):
-            dropped = super()._drop(captured, result)
+    class DyingRun(CommitRun):
+        def drop(self, result, open_catalog):
+            dropped = super().drop(result, open_catalog)
             if result.outcome == "advanced":
                 raise RuntimeError("the worker dies, as the test wants it")
             return dropped
+
+    class Dying(IpCommitOperator):
+        def _run(self, captured, context):
+            run = super()._run(captured, context)
+            return DyingRun(**{field.name: getattr(run, field.name) for field in fields(run)})
 
     with DAG("twice", schedule=None) as dag:
         captured = capturing("db.events")
