@@ -16,7 +16,7 @@ from airflow.sdk.definitions.mappedoperator import MappedOperator
 from airflow_provider_ips.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from airflow.sdk import DAG, BaseOperator
     from airflow.sdk.types import Operator
@@ -75,6 +75,20 @@ def check_dag(dag: DAG) -> None:
         _check_pair(dag, capture, commit)
         _check_uses(sorted(name for name, sources in pulled.items() if capture.task_id in sources), capture, commit)
     _refuse_shared_consumers(dag)
+    _have_failures_explained(dag, pulled)
+
+
+def _have_failures_explained(dag: DAG, pulled: Mapping[str, Collection[str]]) -> None:
+    """Let a job that fails over captured tables say which of their files are gone. Mapped tasks fail by themselves."""
+    from airflow_provider_ips.operators.lost_files import name_lost_files
+
+    captures = {task.task_id for task in dag.tasks if is_capture(task)}
+    for name, sources in pulled.items():
+        task = dag.task_dict[name]
+        if captures.isdisjoint(sources) or is_capture(task) or isinstance(task, MappedOperator):
+            continue
+        if name_lost_files not in task.on_failure_callback:
+            task.on_failure_callback = [*task.on_failure_callback, name_lost_files]
 
 
 def capture_of(commit: IpCommitOperator, dag: DAG) -> Operator:

@@ -7,7 +7,7 @@ which rows they held decides what to do next.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.operators import _context, _wiring
@@ -21,12 +21,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MAX_FILES: Final = 10_000
+"""With 16 requests at a time, some tens of seconds on an object store."""
+
 
 def name_lost_files(context: Context) -> None:
     """
     Log which files of the captured tables are gone, with the rows they held; an ``on_failure_callback`` for jobs.
 
-    Costs one request for each captured file, so it looks only when a task has failed. Never fails itself.
+    Every task that pulls XComs of a capture has it. Costs one request for each captured file, so it looks only when a
+    task has failed, and not at tables of very many files. Never fails itself.
     """
     try:
         for losses in _losses(context):
@@ -48,6 +52,14 @@ def _losses(context: Context) -> Iterator[Losses]:
     for record in _records(context):
         catalog = _context.open_catalog(record["requested"]["iceberg_conn_id"])
         for source in record["sources"]:
+            files = (source["files"] or 0) + ((source.get("before") or {}).get("files") or 0)
+            if files > MAX_FILES:
+                log.info(
+                    "%s: %s captured files are too many to look at each; airflow_provider_ips.iceberg.find_losses does",
+                    source["source"],
+                    files,
+                )
+                continue
             for table in (source["icdc_table"], source.get("before_table")):
                 losses = None if table is None else find_losses(catalog, table)
                 if losses is not None:

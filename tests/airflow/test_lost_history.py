@@ -241,7 +241,6 @@ class TestNameLostFiles:
                 task_id="work",
                 python_callable=fail,
                 op_args=[captured.output["db.events"]],
-                on_failure_callback=[name_lost_files],
             )
             captured >> work >> IpCommitOperator(task_id="commit", capture=captured)
         run_dag(dag)
@@ -252,6 +251,38 @@ class TestNameLostFiles:
         assert "removed what this task was to read: 1 of the 1 files of icdc." in caplog.text
         assert "are gone, with 3 rows" in caplog.text
         assert "Clear the capture and what follows it" in caplog.text
+
+    def test_joins_what_the_author_set(self, events, run_dag, caplog):
+        """Tasks that pull from a capture are given it; a callback of their own is called as well."""
+        called = []
+
+        def fail(_name):
+            raise RuntimeError("the job failed, as the test wants it")
+
+        with DAG("callback_of_its_own", schedule=None) as dag:
+            captured = capturing("db.events")
+            work = PythonOperator(
+                task_id="work",
+                python_callable=fail,
+                op_args=[captured.output["db.events"]],
+                on_failure_callback=lambda context: called.append(context["ti"].task_id),
+            )
+            beside = PythonOperator(task_id="beside", python_callable=list)
+            captured >> [work, beside] >> IpCommitOperator(task_id="commit", capture=captured)
+        caplog.set_level("INFO")
+        run_dag(dag)
+        assert called == ["work"]
+        assert "not for want of a file" in caplog.text
+        assert name_lost_files in work.on_failure_callback
+        assert name_lost_files not in beside.on_failure_callback
+
+    def test_leaves_tables_of_very_many_files_alone(self, events, run_dag, caplog, monkeypatch):
+        """One request for each would keep the failed task busy for long."""
+        monkeypatch.setattr("airflow_provider_ips.operators.lost_files.MAX_FILES", 0)
+        caplog.set_level("INFO")
+        self.run(events, run_dag, "callback_many", remove=(2,))
+        assert "db.events: 1 captured files are too many to look at each" in caplog.text
+        assert "are gone" not in caplog.text
 
     def test_says_so_if_nothing_is(self, events, run_dag, caplog):
         """Then the failure has another cause."""

@@ -75,7 +75,7 @@ def _summarise(tally: Counter[str], *, verbose: bool) -> None:
 def _arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first history's number")
-    parser.add_argument("--count", type=int, default=200, help="how many histories")
+    parser.add_argument("--count", type=int, default=210, help="how many histories")
     parser.add_argument("--steps", help="run these steps in place of the drawn ones (with --count 1)")
     parser.add_argument("--no-shrink", action="store_true", help="report failures as they are")
     parser.add_argument("--max-failures", type=int, default=5, help="stop after so many")
