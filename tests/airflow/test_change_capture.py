@@ -38,7 +38,7 @@ def following(dag_id, job, **options):
 
 def test_the_job_reads_what_is_new_and_what_it_came_from(events, job, run_dag):
     """A first run has an origin without rows; later ones have both tables, whatever the range held."""
-    dag = following("changes", job)
+    dag = following("following_changes", job)
     run_dag(dag)
     events.delete("id = 2")
     changed = run_dag(dag)
@@ -56,7 +56,7 @@ def test_the_job_reads_what_is_new_and_what_it_came_from(events, job, run_dag):
 
 def test_both_tables_are_dropped_together(lake, events, job, run_dag):
     """By the next commit, and no source file with them."""
-    dag = following("dropped", job)
+    dag = following("following_dropped", job)
     run_dag(dag)
     events.delete("id = 2")
     ran = run_dag(dag)
@@ -71,19 +71,19 @@ def test_both_tables_are_dropped_together(lake, events, job, run_dag):
 
 def test_a_superset_fails_the_capture_unless_it_is_allowed(events, job, run_dag):
     """Before anything is written, and the message names the way on."""
-    dag = following("superset", job, on_superset="fail")
+    dag = following("following_superset", job, on_superset="fail")
     run_dag(dag)
     events.delete("id = 2")
 
     ran = run_dag(dag)
 
     assert "set on_superset='allow'" in str(ran.errors["capture"])
-    assert checkpoint_of("superset.capture").pending is None
+    assert checkpoint_of("following_superset.capture").pending is None
 
 
 def test_what_a_failed_run_may_have_written_comes_before(events, job, run_dag):
     """Rows that were appended and removed since the checkpoint are in the origin once a run has failed over them."""
-    dag = following("failed_between", job)
+    dag = following("following_failed_between", job)
     run_dag(dag)
     append(events, [7])
     job.fails = True
@@ -94,12 +94,12 @@ def test_what_a_failed_run_may_have_written_comes_before(events, job, run_dag):
     run_dag(dag)
 
     assert job.seen[-1] == [[], [7]]
-    assert checkpoint_of("failed_between.capture").pending is None
+    assert checkpoint_of("following_failed_between.capture").pending is None
 
 
 def test_without_a_failed_run_rows_that_came_and_went_leave_no_trace(events, job, run_dag):
     """Nobody has seen them."""
-    dag = following("came_and_went", job)
+    dag = following("following_came_and_went", job)
     run_dag(dag)
     append(events, [7])
     events.delete("id = 7")
@@ -112,7 +112,7 @@ def test_without_a_failed_run_rows_that_came_and_went_leave_no_trace(events, job
 
 def test_a_failed_first_run_is_corrected_by_the_next(events, job, run_dag):
     """Both are full; what went in between is in the origin of the second, also when that one is retried."""
-    dag = following("first_failed", job)
+    dag = following("following_first_failed", job)
     job.fails = True
     run_dag(dag)
     events.delete("id = 4")
