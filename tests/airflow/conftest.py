@@ -79,12 +79,12 @@ def run_dag(airflow_database):
 
 def _forget_checkpoints():
     """Leave none to a test whose DAG happens to have the same name: all tests of a worker share one database."""
-    from airflow.models import Variable
+    from airflow.models.variable import Variable as StoredVariable
     from airflow.utils.session import create_session
     from sqlalchemy import delete
 
     with create_session() as session:
-        session.execute(delete(Variable).where(Variable.key.startswith("ips_", autoescape=True)))
+        session.execute(delete(StoredVariable).where(StoredVariable.key.startswith("ips_", autoescape=True)))
 
 
 def note_errors(dag):
