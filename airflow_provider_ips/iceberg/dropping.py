@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
 
+_STAYS: Final = "The table or some of its metadata stays behind; no file of the source is touched"
+
+
 def drop_icdc(catalog: Catalog, icdc_table: str) -> bool:
     """Drop an ICDC table and exactly the metadata files that capture wrote. Never purges. False if it was gone."""
     target = TableIdentifier.parse(icdc_table)
-    with mapped(f"dropping {icdc_table}"):
+    with mapped(f"dropping {icdc_table}", consequence=_STAYS):
         try:
             loaded = catalog.load_table(target.parts)
         except (NoSuchTableError, NoSuchNamespaceError):

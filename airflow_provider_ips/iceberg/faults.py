@@ -151,20 +151,23 @@ def remedy_for(error: BaseException) -> str:
     return next((remedy for pattern, remedy in _BY_STORAGE if pattern.search(text)), _ANYTHING)
 
 
+NOTHING_HAPPENED: Final = "Nothing was captured and no checkpoint moved"
+
+
 @contextmanager
-def mapped(doing: str, *, remedy: str = "") -> Iterator[None]:
-    """Turn a foreign error into a :class:`CatalogError` that says what was being done."""
+def mapped(doing: str, *, consequence: str = NOTHING_HAPPENED, remedy: str = "") -> Iterator[None]:
+    """Turn a foreign error into a :class:`CatalogError` that says what was being done, and where that leaves things."""
     try:
         yield
     except ImportError as error:  # PyIceberg asks for the package of a file system or of a codec when it meets one
         raise UnsupportedTableError(
             f"{doing} needs a package that is not installed: {describe(error)}",
-            consequence="Nothing was captured and no checkpoint moved",
+            consequence=consequence,
             remedy="install the named package where Airflow's tasks run",
         ) from error
     except foreign_faults() as error:
         raise CatalogError(
             f"{doing} failed: {describe(error)}",
-            consequence="Nothing was captured and no checkpoint moved",
+            consequence=consequence,
             remedy=remedy or remedy_for(error),
         ) from showable(error)
