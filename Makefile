@@ -9,10 +9,10 @@ COMPARE_ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture compare test test-histories test-crash check check-format fix constraints build smoke clean
+.PHONY: help env jars spark-jars demo ui bench-capture compare test test-components test-histories test-crash check check-format fix constraints build smoke clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 env: ## build .venv (needs Python 3.11+ and Java 17+)
 	@scripts/bootstrap
@@ -37,7 +37,10 @@ compare: jars ## this package and other ways on the same tables, who is right (C
 	@python -m benchmarks.compare $(COMPARE_ARGS)
 
 test: jars ## all tests (WORKERS=2, PYTEST_ARGS='-k rings')
-	pytest --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	pytest --ignore tests/components --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+test-components: env ## runs killed, cleared, marked and backfilled in a whole Airflow on PostgreSQL
+	pytest tests/components --numprocesses 4 $(PYTEST_ARGS)
 
 test-histories: jars ## random histories on real tables against a ledger (HISTORIES_ARGS='--seed 7 --count 50')
 	@python -m tests.histories $(HISTORIES_ARGS)

@@ -1,0 +1,65 @@
+"""What stands for the Spark jobs between capture and commit, and how a test tells them to fail or to wait."""
+
+import os
+import time
+from pathlib import Path
+
+PATIENCE_S = 120
+
+
+def append_once(source, target, capture_id, *, name):
+    """Append what was captured, unless the target carries its stamp already: the job of docs/patterns/append.md."""
+    from airflow_provider_ips.core.stamps import STAMP, carries_stamp
+    from airflow_provider_ips.hooks.ips import IpsHook
+    from airflow_provider_ips.iceberg import open_source
+
+    obey(f"{name}.begin")
+    catalog = IpsHook("lake").catalog
+    if carries_stamp(open_source(catalog, target), capture_id):
+        print(f"{target} has the rows of {capture_id} already")
+    else:
+        rows = catalog.load_table(source).scan().to_arrow()
+        catalog.load_table(target).append(rows, snapshot_properties={STAMP: capture_id})
+        print(f"{rows.num_rows} rows into {target}")
+    obey(f"{name}.end")
+
+
+def obey(point):
+    """Fail, or wait, where a test has told a task to; a word in a file reaches every process."""
+    order = _folder() / point
+    if not order.exists():
+        return
+    word = order.read_text()
+    if word == "fail":
+        raise RuntimeError(f"{point} was told to fail")
+    (_folder() / f"{point}.reached").touch()
+    deadline = time.monotonic() + PATIENCE_S
+    while order.exists():
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"nobody let {point} go on")
+        time.sleep(0.05)
+
+
+def _folder():
+    return Path(os.environ["IPS_CONTROL"])
+
+
+class Orders:
+    """The test's side of it."""
+
+    def __init__(self, folder):
+        self._folder = Path(folder)
+
+    def fail(self, point):
+        (self._folder / point).write_text("fail")
+
+    def hold(self, point):
+        (self._folder / f"{point}.reached").unlink(missing_ok=True)
+        (self._folder / point).write_text("hold")
+
+    def reached(self, point):
+        """Whether somebody waits there."""
+        return (self._folder / f"{point}.reached").exists()
+
+    def release(self, point):
+        (self._folder / point).unlink()
