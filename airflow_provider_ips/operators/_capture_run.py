@@ -19,7 +19,7 @@ from airflow_provider_ips.core.transitions import Fresh, Replay, Retry, begin, n
 from airflow_provider_ips.operators._salvage import salvage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyiceberg.catalog import Catalog
 
@@ -66,9 +66,16 @@ class Opened:
     committed: Position | None
 
 
+def _nobody_objects() -> None:
+    """The usual case: a new range may be taken."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureRun:
-    """A request and all that it meets: the catalog, the checkpoint as it was read, and what that makes of this run."""
+    """A request and all that it meets: the catalog, the checkpoint as it was read, and what that makes of this run.
+
+    ``before_new_range`` may refuse a range that this run has not had before, while nothing is written.
+    """
 
     request: Request
     catalog: Catalog
@@ -76,6 +83,7 @@ class CaptureRun:
     checkpoint: Checkpoint | None
     resolution: Fresh | Retry | Replay
     now_ms: int
+    before_new_range: Callable[[], None] = _nobody_objects
 
     def execute(self) -> Outcome:
         """Open and plan all sources, remember the ranges, build the ICDC tables."""
@@ -165,6 +173,7 @@ class CaptureRun:
         return Outcome(record=record, settled=True)
 
     def _capture_new(self, sources: tuple[Opened, ...]) -> Outcome:
+        self.before_new_range()
         capture_id = self._new_id()
         ranges = self._ranges(sources, capture_id)
         prepared = self._prepare(sources, ranges, capture_id)

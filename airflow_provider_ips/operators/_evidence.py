@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.errors import EvidenceError
+from airflow_provider_ips.operators import _wiring
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 SUCCESS = "success"
 SKIPPED = "skipped"
 REMOVED = "removed"
+BEGUN = (SUCCESS, "running", "deferred", "up_for_reschedule", "awaiting_input")
+"""What a task is in that has started, or has ended well, and will not start anew by itself."""
 
 _NEXT_STEP = {
     "skipped": "if its work is not needed for this commit, name the tasks that are by require=[…]; else clear it",
@@ -39,6 +42,30 @@ def demand_success(states: Mapping[str, str | None], *, run_id: str, commit: str
         f"{commit!r} commits nothing in run {run_id}: {listed}",
         consequence="Moving the checkpoint now would lose the rows that were to be processed there",
         remedy=f"{task!r}: " + _NEXT_STEP.get(state, "let it end; the commit must run after it"),
+    )
+
+
+def refuse_earlier_work(ti: RuntimeTaskInstanceProtocol, dag: DAG, capture: Operator, *, run_id: str) -> None:
+    """Refuse a new range in a run whose work has begun: its success would pass for the work on rows it never saw.
+
+    That is so where somebody cleared the capture and not what lies behind it, and its former range is no longer the one
+    to take; and where a trigger rule lets the work start without waiting for the capture.
+    """
+    commit = next((c for c in _wiring.commits(dag) if c.capture_task_id == capture.task_id), None)
+    if commit is None:
+        return
+    wanted = commit.required_task_ids or _wiring.tasks_between(capture, commit)
+    grouped = capture.get_closest_mapped_task_group() is not None
+    states = states_of(ti, dag, wanted, run_id=run_id, map_index=ti.map_index if grouped else None)
+    begun = {task: state for task, state in states.items() if state in BEGUN}
+    if not begun:
+        return
+    listed = ", ".join(f"{name!r} is {state}" for name, state in sorted(begun.items()))
+    raise EvidenceError(
+        f"{capture.task_id!r} has a new range to capture in run {run_id}, whose work has begun before: {listed}",
+        consequence="Its success would be taken for work on rows that it has not seen, and they would be lost",
+        remedy=f"clear {capture.task_id!r} together with its downstream tasks; if none was cleared, let them wait for "
+        "the capture by their trigger rule",
     )
 
 

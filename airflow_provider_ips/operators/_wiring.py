@@ -55,7 +55,7 @@ def complete_dag(dag: DAG, asking: Operator) -> None:
     first = next(task for task in dag.tasks if (is_capture(task) or is_commit(task)) and not task.is_mapped)
     if asking is not first:
         return
-    for commit in _commits(dag):
+    for commit in commits(dag):
         commit.depend_on_capture()
     check_dag(dag)
 
@@ -64,7 +64,7 @@ def check_dag(dag: DAG) -> None:
     """Refuse every capture and commit of a DAG that could not be right."""
     committed: dict[str, str] = {}
     pulled = {task.task_id: set(_pulled_from(task)) for task in dag.tasks if not is_commit(task)}
-    for commit in _commits(dag):
+    for commit in commits(dag):
         capture = capture_of(commit, dag)
         if (other := committed.setdefault(capture.task_id, commit.task_id)) != commit.task_id:
             raise InputError(
@@ -115,7 +115,7 @@ def capture_of(commit: IpCommitOperator, dag: DAG) -> Operator:
 
 def is_committed(capture_task_id: str, dag: DAG) -> bool:
     """Tell whether any commit stands behind a capture."""
-    return any(commit.capture_task_id == capture_task_id for commit in _commits(dag))
+    return any(commit.capture_task_id == capture_task_id for commit in commits(dag))
 
 
 def tasks_between(capture: Operator, commit: IpCommitOperator) -> list[str]:
@@ -171,7 +171,8 @@ def _check_uses(users: list[str], capture: Operator, commit: IpCommitOperator) -
             )
 
 
-def _commits(dag: DAG) -> Iterator[IpCommitOperator]:
+def commits(dag: DAG) -> Iterator[IpCommitOperator]:
+    """All commits of a DAG, none of which may be mapped."""
     for task in dag.tasks:
         if not is_commit(task):
             continue

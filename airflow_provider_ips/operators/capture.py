@@ -190,6 +190,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             checkpoint=checkpoint,
             resolution=resolution,
             now_ms=_context.now_ms(),
+            before_new_range=lambda: self._refuse_earlier_work(context),
         ).execute()
         self._tell(outcome, is_committed=_wiring.is_committed(self.task_id, context["dag"]))
         self._push(context, request, outcome)
@@ -273,6 +274,12 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             remedy="let it end, or mark it failed; set on_active_run='wait' to wait for it, or max_active_runs=1 on "
             "the DAG to never have two",
         )
+
+    def _refuse_earlier_work(self, context: Context) -> None:
+        from airflow_provider_ips.operators._evidence import refuse_earlier_work
+
+        dag = context["dag"]
+        refuse_earlier_work(context["ti"], dag, dag.task_dict[self.task_id], run_id=context["run_id"])
 
     def _push(self, context: Context, request: Request, outcome: Outcome) -> None:
         from airflow_provider_ips.operators._xcoms import xcoms_of
