@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from airflow_provider_ips.assets.iceberg import iceberg_asset
     from airflow_provider_ips.core.settings import SourceTable
     from airflow_provider_ips.operators.capture import IpCaptureOperator
     from airflow_provider_ips.operators.commit import IpCommitOperator
@@ -30,6 +31,7 @@ __all__ = [
     "IpCommitOperator",
     "SourceTable",
     "__version__",
+    "iceberg_asset",
 ]
 
 _HOMES = {
@@ -38,6 +40,7 @@ _HOMES = {
     "IpCaptureOperator": "airflow_provider_ips.operators.capture",
     "IpCommitOperator": "airflow_provider_ips.operators.commit",
     "SourceTable": "airflow_provider_ips.core.settings",
+    "iceberg_asset": "airflow_provider_ips.assets.iceberg",
 }
 
 

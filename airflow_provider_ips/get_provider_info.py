@@ -25,6 +25,14 @@ def get_provider_info() -> dict[str, Any]:
         "sensors": _modules("sensors.iceberg_append"),
         "triggers": _modules("triggers.iceberg_append"),
         "hooks": _modules("hooks.ips"),
+        "asset-uris": [
+            {
+                "schemes": ["iceberg"],
+                "handler": "airflow_provider_ips.assets.uris.sanitize_uri",
+                "factory": "airflow_provider_ips.assets.iceberg.iceberg_asset",
+                "to_openlineage_converter": "airflow_provider_ips.assets.openlineage.convert_asset",
+            }
+        ],
         "cli": ["airflow_provider_ips.cli.definition.get_ips_cli_commands"],
         "config": {"ips": {"description": "Defaults of Incremental Processing Support.", "options": _OPTIONS}},
     }

@@ -20,6 +20,7 @@ PARAMETERS = (
     ("docs/reference/capture.md", "Parameters", "airflow_provider_ips.IpCaptureOperator"),
     ("docs/reference/commit.md", "Parameters", "airflow_provider_ips.IpCommitOperator"),
     ("docs/reference/sensor.md", "Parameters", "airflow_provider_ips.IcebergAppendSensor"),
+    ("docs/reference/assets.md", "iceberg_asset", "airflow_provider_ips.iceberg_asset"),
     ("docs/reference/capture.md", "SourceTable", "airflow_provider_ips.SourceTable"),
     ("docs/reference/capture.md", "Without Airflow", "airflow_provider_ips.iceberg.capture"),
 )

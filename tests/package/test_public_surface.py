@@ -13,6 +13,7 @@ EXPORTED = {
     "IpCaptureOperator": "airflow_provider_ips.operators.capture",
     "IpCommitOperator": "airflow_provider_ips.operators.commit",
     "SourceTable": "airflow_provider_ips.core.settings",
+    "iceberg_asset": "airflow_provider_ips.assets.iceberg",
 }
 
 
@@ -22,7 +23,7 @@ def test_exported_members():
 
 
 @pytest.mark.parametrize(("name", "home"), EXPORTED.items())
-def test_each_name_is_a_class_of_its_home(name, home):
+def test_each_name_is_of_its_home(name, home):
     value = getattr(airflow_provider_ips, name)
 
     assert (value.__module__, value.__qualname__) == (home, name)

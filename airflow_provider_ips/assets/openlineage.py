@@ -1,0 +1,72 @@
+"""What OpenLineage calls a table, by its naming rules for the catalog that the connection leads to."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from airflow_provider_ips.assets.uris import SCHEME, TableUri
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow.providers.common.compat.openlineage.facet import Dataset
+    from airflow.sdk import Asset, Connection
+
+log = logging.getLogger(__name__)
+
+
+def convert_asset(asset: Asset, lineage_context: object) -> Dataset:  # noqa: ARG001 - Airflow passes it
+    """Translate an asset. A branch is a version of a table, and to lineage the same dataset."""
+    from airflow.providers.common.compat.openlineage.facet import Dataset
+
+    uri = TableUri.parse(asset.uri)
+    namespace, name = naming(uri, _connection_facts(uri.iceberg_conn_id))
+    return Dataset(namespace=namespace, name=name)
+
+
+def naming(uri: TableUri, catalog: Mapping[str, Any]) -> tuple[str, str]:
+    """Say namespace and name: as the engines' lineage does where it has a rule for the catalog, else as the asset.
+
+    :param catalog: The properties of the connection, ``type`` and ``uri`` among them.
+    """
+    kind, address = catalog.get("type"), _address(catalog.get("uri"))
+    region, account = catalog.get("glue.region") or catalog.get("client.region"), catalog.get("glue.id")
+    if kind == "glue" and region and account:
+        return f"arn:aws:glue:{region}:{account}", "table/" + "/".join(uri.table.parts)
+    if kind == "hive" and address:
+        return f"hive://{address.partition('://')[2]}", str(uri.table)
+    if kind == "rest" and address:
+        return address, str(uri.table)
+    return f"{SCHEME}://{uri.parts.netloc}", str(uri.table)
+
+
+def _address(uri: object) -> str:
+    """A service's address as others may read it: without user and password."""
+    first = str(uri or "").split(",", maxsplit=1)[0]  # Hive's metastore may be several
+    try:
+        parts = urlsplit(first)
+    except ValueError:
+        return ""
+    if not parts.hostname:
+        return ""
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+
+
+def _connection_facts(conn_id: str) -> dict[str, Any]:
+    """What the connection says of its catalog. Lineage is told after the work is done and must not fail it."""
+    from airflow.sdk import Connection
+
+    try:
+        return _facts(Connection.get(conn_id))
+    except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises
+        log.debug("Connection %s tells nothing to lineage: %s", conn_id, type(error).__name__)
+        return {}
+
+
+def _facts(conn: Connection) -> dict[str, Any]:
+    facts = dict(conn.extra_dejson or {})
+    facts["uri"] = conn.host or facts.get("uri")
+    facts.setdefault("type", "rest")
+    return facts
