@@ -12,6 +12,7 @@ from airflow_provider_ips.core.errors import InputError, UnsupportedTableError
 from airflow_provider_ips.core.history import ManifestFacts, SnapshotFacts, head_position
 from airflow_provider_ips.core.identifiers import TableIdentifier
 from airflow_provider_ips.core.plan import starting_position
+from airflow_provider_ips.iceberg.collector import paused_collector
 from airflow_provider_ips.iceberg.faults import mapped
 from airflow_provider_ips.iceberg.listing import ManifestList
 from airflow_provider_ips.iceberg.manifest_lists import FIRST_ROW_ID as LISTED_FIRST_ROW_ID
@@ -183,7 +184,8 @@ def open_source(catalog: Catalog, table: str, branch: str = "main") -> IcebergSo
     identifier = TableIdentifier.parse(table)
     with mapped(f"loading {table}"):
         try:
-            loaded = catalog.load_table(identifier.parts)
+            with paused_collector():
+                loaded = catalog.load_table(identifier.parts)
         except (NoSuchTableError, NoSuchNamespaceError, NoSuchIcebergTableError) as error:
             raise _absent(catalog, identifier) from error
     _check_supported(loaded, table)

@@ -1,0 +1,80 @@
+"""The cycle collector while metadata is loaded: off for that long, and never for longer."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.iceberg.collector import paused_collector
+from airflow_provider_ips.iceberg.source import open_source
+from tests.iceberg.tables import append, new_catalog, new_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@contextmanager
+def every_allocation_collects() -> Iterator[list[int]]:
+    """The generations that were collected meanwhile, with a threshold that a handful of objects crosses."""
+    collected: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            collected.append(info["generation"])
+
+    before = gc.get_threshold()
+    gc.callbacks.append(note)
+    gc.set_threshold(10, 2, 2)
+    try:
+        yield collected
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(note)
+
+
+def test_a_source_is_loaded_without_collections(tmp_path: Path) -> None:
+    """Loading it as PyIceberg does collects dozens of times under this threshold, opening it as a source a few."""
+    catalog = new_catalog(tmp_path)
+    table = new_table(catalog)
+    for number in range(5):
+        append(table, number)
+    open_source(catalog, "db.t")
+    with every_allocation_collects() as by_pyiceberg:
+        catalog.load_table("db.t")
+    with every_allocation_collects() as by_us:
+        open_source(catalog, "db.t")
+    assert len(by_us) < len(by_pyiceberg) / 3
+
+
+def test_a_load_that_fails_leaves_the_collector_on(tmp_path: Path) -> None:
+    """Whatever happens inside, the process gets its collector back."""
+    with pytest.raises(InputError):
+        open_source(new_catalog(tmp_path), "db.nowhere")
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    """Who turned it off had a reason."""
+    gc.disable()
+    try:
+        with paused_collector():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_loads_that_overlap_do_not_starve_the_collector() -> None:
+    """A later load does not prolong the pause of an earlier one, or many watched tables would keep it off for ever."""
+    first, second = paused_collector(), paused_collector()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.isenabled()
+    second.__exit__(None, None, None)
+    assert gc.isenabled()
