@@ -13,11 +13,15 @@ from typing import Any, Final, Self
 
 from airflow_provider_ips.core.documents import PARSE_ERRORS, explain, many_of, number_of, one_of, text_of, texts_of
 from airflow_provider_ips.core.errors import CheckpointError, DamagedCheckpointError
+from airflow_provider_ips.core.identifiers import digest
 from airflow_provider_ips.core.interventions import Intervention
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import Kind
 
 SCHEMA_VERSION: Final = 1
+SEAL: Final = "seal"
+"""The field that tells whether the others are as they were written: an edited position would skip or repeat rows."""
+
 MASK: Final = "***"
 """What Airflow shows in place of a value that it takes for a secret."""
 
@@ -216,7 +220,7 @@ class Checkpoint:
             "interventions": [i.to_json() for i in self.interventions],
             **({} if self.moved_to is None else {"moved_to": self.moved_to}),
         }
-        return json.dumps(document, indent=1, sort_keys=True)
+        return json.dumps({**document, SEAL: _seal_of(document)}, indent=1, sort_keys=True)
 
     @classmethod
     def parse(cls, text: str, *, consumer: str, even_if_moved: bool = False) -> Self:
@@ -239,6 +243,8 @@ class Checkpoint:
             raise _damaged(consumer, f"cannot be understood: {explain(error)}") from error
         if found.consumer != consumer:
             raise _damaged(consumer, f"belongs to consumer {found.consumer!r}")
+        if raw.get(SEAL) != _seal_of(raw):
+            raise _damaged(consumer, f"was changed by hand, or by something else: its {SEAL!r} does not fit the rest")
         if found.moved_to is not None and not even_if_moved:
             raise has_moved(consumer, found.moved_to)
         return found
@@ -260,8 +266,13 @@ class Checkpoint:
 
 _TOP_LEVEL: Final = (
     *("schema_version", "consumer", "revision", "positions", "pending", "history", "retained"),
-    *("interventions", "moved_to"),
+    *("interventions", "moved_to", SEAL),
 )
+
+
+def _seal_of(document: Mapping[str, Any]) -> str:
+    rest = {key: value for key, value in document.items() if key != SEAL}
+    return digest(json.dumps(rest, sort_keys=True), length=32)
 
 
 def document_keys(value: object) -> set[str]:

@@ -148,6 +148,8 @@ DAMAGE = {
     "masked": lambda text: text.replace("db.access_token", "***"),
     "retyped": lambda text: text.replace('"revision": 1', '"revision": "1"'),
     "emptied": lambda _: "{}",
+    "moved by hand": lambda text: text.replace('"snapshot_id": "10"', '"snapshot_id": "11"'),
+    "unsealed": lambda text: text.replace('"seal"', '"sealed"'),
     "another's": lambda text: text.replace('"consumer": "', '"consumer": "x'),
 }
 

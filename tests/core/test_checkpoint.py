@@ -184,8 +184,54 @@ def test_another_consumers_document_is_refused():
 
 def test_fields_of_a_later_release_survive():
     """A worker that was not upgraded yet keeps what it does not know."""
-    document = Checkpoint.parse(edited(owner="data platform"), consumer="daily.capture")
+    later = checkpoint(extra={"owner": "data platform"})
+    document = Checkpoint.parse(later.to_text(), consumer="daily.capture")
     assert json.loads(document.to_text())["owner"] == "data platform"
+
+
+def leaves(value, path=()):
+    """Every place in a JSON document that holds a text, a number or nothing."""
+    if isinstance(value, dict | list):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(part, (*path, key))
+    else:
+        yield path
+
+
+def with_leaf(text, path, change):
+    document = part = json.loads(text)
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = change(part[path[-1]])
+    return json.dumps(document)
+
+
+def another(value):
+    """Something else of the same kind, as an editor would put there."""
+    if isinstance(value, int):
+        return value + 1
+    return "1" if value is None or value != "1" else "2"
+
+
+@pytest.mark.parametrize("path", list(leaves(json.loads(checkpoint().to_text()))), ids=str)
+def test_whatever_is_changed_by_hand_is_noticed(path):
+    """Also where the document stays well-formed: another position would skip rows, or take them twice."""
+    changed = with_leaf(checkpoint().to_text(), path, another)
+    with pytest.raises(CheckpointError) as caught:
+        Checkpoint.parse(changed, consumer="daily.capture")
+    assert caught.value.remedy
+
+
+def test_a_well_formed_change_is_called_by_its_name():
+    """Layout and order do not count, for the UI may show the document in its own."""
+    raw = json.loads(checkpoint().to_text())
+    assert Checkpoint.parse(json.dumps(raw), consumer="daily.capture") == checkpoint()
+    raw["retained"] = []
+    with pytest.raises(DamagedCheckpointError, match="changed by hand"):
+        Checkpoint.parse(json.dumps(raw), consumer="daily.capture")
+    del raw["seal"]
+    with pytest.raises(DamagedCheckpointError, match="changed by hand"):
+        Checkpoint.parse(json.dumps(raw), consumer="daily.capture")
 
 
 def test_a_position_is_found_by_source_and_branch():
