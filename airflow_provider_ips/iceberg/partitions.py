@@ -94,6 +94,13 @@ def _source_type(metadata: TableMetadata, source_id: int) -> PrimitiveType | Non
     return None
 
 
+def shown_value(metadata: TableMetadata, field: PartitionField, value: Any) -> Any:  # noqa: ANN401 - JSON's own types
+    """One value of a partition field as people and SQL write it."""
+    source_type = _source_type(metadata, field.source_id)
+    result_type = None if source_type is None else field.transform.result_type(source_type)
+    return _shown(field, result_type, value) if isinstance(result_type, PrimitiveType) else value
+
+
 def _shown(field: PartitionField, result_type: PrimitiveType, value: Any) -> Any:  # noqa: ANN401 - JSON's own types
     if isinstance(field.transform, DayTransform):
         return to_json_value(DateType(), value)

@@ -10,12 +10,12 @@ from airflow.sdk import BaseOperator, XComArg
 from airflow_provider_ips.checkpoints.opening import open_store
 from airflow_provider_ips.core.errors import EvidenceError, InputError
 from airflow_provider_ips.core.identifiers import TableIdentifier
-from airflow_provider_ips.operators import _context, _evidence, _wiring
+from airflow_provider_ips.operators import _context, _events, _evidence, _wiring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from airflow.sdk import Context
+    from airflow.sdk import Asset, Context
     from airflow.sdk.types import Operator
 
     from airflow_provider_ips.core.positions import RunIdentity
@@ -42,6 +42,9 @@ class Captured:
     run: RunIdentity
     iceberg_conn_id: str
     icdc_tables: tuple[str, ...]
+    told: Mapping[str, Any]
+    """What events of the target assets say of it."""
+
     settled: bool
     replayed: bool
 
@@ -59,6 +62,7 @@ class Captured:
             icdc_tables=tuple(
                 table for s in record["sources"] for table in (s["icdc_table"], s["before_table"]) if table is not None
             ),
+            told=_events.told_of(record),
             settled=requested["settled"],
             replayed=requested["replayed"],
         )
@@ -79,6 +83,10 @@ class IpCommitOperator(BaseOperator):
     :param verify_target: A table that must carry this capture's stamp: a snapshot that the job made with the property
         ``ips-capture-id``. Reached through the capture's connection. (templated)
     :param require: The tasks, or their ids, whose success is demanded, in place of all between capture and commit.
+    :param target_assets: The assets that the job writes, such as ``iceberg_asset("db.t")``. Each gets an event when
+        something was processed, and none otherwise; ``outlets`` get one in any case.
+    :param partition_events: One event for each partition that the job wrote, with the partition as its key, in place of
+        one event. The targets' snapshots must carry the capture's stamp.
     """
 
     template_fields: Sequence[str] = ("verify_target",)
@@ -92,9 +100,16 @@ class IpCommitOperator(BaseOperator):
         icdc_retention: str = "next_commit",
         require: Iterable[object] | str | None = None,
         verify_target: str | None = None,
+        target_assets: Asset | Sequence[Asset] = (),
+        partition_events: bool = False,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        outlets = _events.as_list(kwargs.pop("outlets", None))
+        targets = _events.parse_targets(target_assets, outlets=outlets, partition_events=partition_events)
+        told = _events.outlets_of(targets, partition_events=partition_events)
+        super().__init__(outlets=[*outlets, *told], **kwargs)
+        self.target_assets = targets
+        self.partition_events = partition_events
         self.capture = capture
         self.icdc_retention = icdc_retention
         self.require = require
@@ -121,7 +136,9 @@ class IpCommitOperator(BaseOperator):
         _wiring.check_dag(context["dag"])
         captured = self._captured(context)
         self._demand_evidence(context, captured)
+        telling = self._telling(captured)
         results = [self._commit(each, context) for each in captured]
+        self._tell(telling, context)
         context["ti"].xcom_push(key="commit", value=results if len(results) > 1 else results[0])
 
     def depend_on_capture(self) -> None:
@@ -207,6 +224,17 @@ class IpCommitOperator(BaseOperator):
             "outcome": outcome,
             "dropped": dropped,
         }
+
+    def _telling(self, captured: Sequence[Captured]) -> _events.Telling:
+        processed = [each.told for each in captured if _events.has_rows(each.told) and not each.settled]
+        return _events.Telling.prepare(self.target_assets, processed, partition_events=self.partition_events)
+
+    def _tell(self, telling: _events.Telling, context: Context) -> None:
+        names = telling.emit(context, self)
+        if names:
+            self.log.info("Events of %s say what was processed.", ", ".join(names))
+        elif self.target_assets:
+            self.log.info("Nothing was processed, so no event of %s.", ", ".join(a.name for a in self.target_assets))
 
     def _run(self, captured: Captured, context: Context) -> CommitRun:
         from airflow_provider_ips.operators._commit_run import CommitRun
