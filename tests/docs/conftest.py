@@ -20,6 +20,7 @@ SIGNATURES = (
     "airflow_provider_ips.SourceTable",
     "airflow_provider_ips.core.settings.CaptureSettings",
     "airflow_provider_ips.iceberg.capture",
+    "airflow_provider_ips.iceberg_asset",
 )
 
 
