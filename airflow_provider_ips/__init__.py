@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.settings import SourceTable
     from airflow_provider_ips.operators.capture import IpCaptureOperator
     from airflow_provider_ips.operators.commit import IpCommitOperator
+    from airflow_provider_ips.params import ips_params
     from airflow_provider_ips.sensors.iceberg_append import IcebergAppendSensor
     from airflow_provider_ips.triggers.iceberg_append import IcebergAppendTrigger
 
@@ -32,6 +33,7 @@ __all__ = [
     "SourceTable",
     "__version__",
     "iceberg_asset",
+    "ips_params",
 ]
 
 _HOMES = {
@@ -41,6 +43,7 @@ _HOMES = {
     "IpCommitOperator": "airflow_provider_ips.operators.commit",
     "SourceTable": "airflow_provider_ips.core.settings",
     "iceberg_asset": "airflow_provider_ips.assets.iceberg",
+    "ips_params": "airflow_provider_ips.params",
 }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
-from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, ips_params
 
 # Spark's name of the catalog, and the Airflow connection to the same one.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
@@ -26,6 +26,7 @@ with DAG(
     max_active_runs=1,
     tags=["ips", "example"],
     doc_md=__doc__,
+    params=ips_params(),  # the trigger form: a full refresh, some partitions, a dry run
 ):
     capture = IpCaptureOperator(
         task_id="capture", source_tables="db.playback", iceberg_conn_id=LAKE, engine_catalog=LAKE

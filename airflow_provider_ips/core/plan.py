@@ -78,6 +78,21 @@ def plan_capture(
     return _plan_range(history, committed, lineage, settings, attempts)
 
 
+def plan_full(
+    history: TableHistory,
+    *,
+    committed: Position | None,
+    settings: CaptureSettings,
+    attempted: Position | None = None,
+    attempted_last: Position | None = None,
+) -> CapturePlan:
+    """Plan all that is live, whatever was committed before, as a capture that moves the checkpoint to the head."""
+    attempts = _Attempts.of(attempted, attempted_last) if settings.captures_changes else _Attempts()
+    plan = _first_full(history, history.head, committed, settings, attempts)
+    stale = committed is not None and settings.captures_changes
+    return replace(plan, warnings=(*plan.warnings, STALE_ROWS)) if stale else plan
+
+
 def replan(
     history: TableHistory,
     *,

@@ -55,10 +55,12 @@ class CapturePlan:
     """The captured files carry rows that did not change."""
 
     size_bytes: int | None = None
-    before_bytes: int = 0
+    before_bytes: int | None = 0
     predicate: str | None = None
     no_predicate: str = ""
     warnings: tuple[str, ...] = ()
+    only_partitions: str | None = None
+    """The condition on partition columns that everything selected meets."""
 
     @property
     def is_empty(self) -> bool:

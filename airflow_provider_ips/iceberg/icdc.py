@@ -15,6 +15,7 @@ from airflow_provider_ips.iceberg.building import Build
 from airflow_provider_ips.iceberg.columns import check_columns, column_ranges
 from airflow_provider_ips.iceberg.faults import mapped
 from airflow_provider_ips.iceberg.metadata import Identity
+from airflow_provider_ips.iceberg.moves import weigh_manifest
 from airflow_provider_ips.iceberg.partitions import partition_ranges
 from airflow_provider_ips.iceberg.places import icdc_location
 
@@ -73,6 +74,20 @@ class PreparedIcdc:
         warnings += [access.warning] if access.warning and access.warning not in warnings else []
         return moved
 
+    def survey(self) -> SourceRecord:
+        """Tell what publishing would, from reading alone."""
+        with mapped(f"counting what would be captured of {self.source.name}"):
+            moved, before = (self._weighed(selections) for selections in (self.plan.selections, self.plan.before))
+        return _record(self, moved, before, ())
+
+    def _weighed(self, selections: Sequence[Selection]) -> list[Moved]:
+        to_the_byte = self.plan.only_partitions is not None
+        listed = _listed(self.source, selections)
+        return [
+            weigh_manifest(self.source.table.io, listed[s.manifest.path], s, to_the_byte=to_the_byte)
+            for s in selections
+        ]
+
 
 def prepare_icdc(  # noqa: PLR0913 - a capture's parts, by keyword
     catalog: Catalog,
@@ -85,17 +100,18 @@ def prepare_icdc(  # noqa: PLR0913 - a capture's parts, by keyword
     identity: Mapping[str, str],
     before_table: str | None = None,
     location: str | None = None,
+    is_survey: bool = False,
 ) -> PreparedIcdc:
     """Do all of a capture that writes nothing: check it, and read the bounds of its range columns.
 
     Without ``icdc_table`` there will be no table; with one there will, be the plan empty or not. Where one of several
     sources gained nothing, the job that joins them still needs a table to name; so does one that reads the rows'
-    origin from ``before_table``.
+    origin from ``before_table``. ``is_survey`` reads and checks as much where no table is to be made.
     """
     check_columns(source.name, source.metadata.schema(), settings.range_columns)
     ranges: tuple[ColumnRange, ...] = ()
     tables: dict[str, IcdcTable] = {}
-    if icdc_table is not None:
+    if icdc_table is not None or is_survey:
         _refuse_unreadable(source, plan, settings)
         with mapped(f"reading the bounds of {source.name}"):
             ranges = column_ranges(source.name, source.metadata.schema(), source.table.io, plan, settings.range_columns)
@@ -200,7 +216,7 @@ def _record(
         from_exclusive=plan.from_exclusive,
         to_inclusive=plan.to_inclusive,
         captured=_volume(moved, _captured_bytes(source, plan, moved)),
-        before=None if prepared.before is None else _volume(before, plan.before_bytes),
+        before=_volume(before, plan.before_bytes) if prepared.before is not None or plan.before else None,
         superset=plan.superset,
         predicate=plan.predicate,
         no_predicate=plan.no_predicate,
@@ -232,6 +248,9 @@ def _captured_bytes(source: IcebergSource, plan: CapturePlan, moved: Sequence[Mo
     if plan.size_bytes is not None:
         return plan.size_bytes
     to_id = plan.to_inclusive.snapshot_id
+    if plan.only_partitions is not None:
+        weighed = [m.size_bytes for m in _data(moved)]
+        return None if None in weighed else sum(size or 0 for size in weighed)
     if plan.kind is Kind.FULL and to_id is not None:
         to = source.snapshot(to_id)
         return to.count("total-files-size") if to else None

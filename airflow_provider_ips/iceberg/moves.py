@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from airflow_provider_ips.core.errors import UnsupportedTableError
@@ -49,6 +50,22 @@ def splice_manifest(
         # A manifest cut off between two blocks reads as a shorter one, without any error.
         raise _disagreement(manifest, f"{files} added files", str(manifest.added_files_count))
     return splice.tally.moved(manifest, path, length, splice.first_row_id) if files else Moved(manifest=None)
+
+
+def weigh_manifest(io: FileIO, manifest: ManifestFile, selection: Selection, *, to_the_byte: bool) -> Moved:
+    """Tell what moving a manifest would, and move it nowhere; ``to_the_byte`` also where that copies it unread."""
+    if selection.take is Take.WHOLE and selection.manifest.volume_known and not to_the_byte:
+        return Moved(
+            manifest=manifest,
+            files=(manifest.added_files_count or 0) + (manifest.existing_files_count or 0),
+            records=(manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0),
+        )
+    with open_stream(io.new_input(manifest.manifest_path)) as source:
+        splice = Splice(Header.read(source), manifest, selection, BytesIO)
+        length = splice.run(source)
+    if not splice.tally.files:
+        return Moved(manifest=None)
+    return splice.tally.moved(manifest, manifest.manifest_path, length, splice.first_row_id)
 
 
 def _disagreement(manifest: ManifestFile, found: str, listed: str) -> UnsupportedTableError:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider_ips.core.asked import Asked
+from airflow_provider_ips.core.detached import Detached, replay_capture_id
 from airflow_provider_ips.core.errors import InputError
-from airflow_provider_ips.core.identifiers import digest, icdc_table_name
 from airflow_provider_ips.core.record import Kind
+from airflow_provider_ips.core.replaying import plan_again
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
 from airflow_provider_ips.maintenance.changing import committed_capture
 from airflow_provider_ips.maintenance.desk import existing, open_catalog, open_store
@@ -25,32 +26,6 @@ if TYPE_CHECKING:
 ALL_OPERATIONS = ("append", "overwrite", "delete")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detached:
-    """A capture that is in no checkpoint: never pending, never committed. The same replay has the same name again."""
-
-    capture_id: str
-    consumer: str
-    of_capture_id: str
-    namespace: str
-    location: str | None
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """What its tables say about themselves."""
-        return {
-            "capture-id": self.capture_id,
-            "consumer": self.consumer,
-            "run": f"replay of {self.of_capture_id}",
-            "detached": "true",
-        }
-
-    def table_name(self, taken: SourceRange, role: str = "") -> str:
-        """Name the ICDC table of one source."""
-        label = taken.source if taken.branch == "main" else f"{taken.source}@{taken.branch}"
-        return f"{self.namespace}.{icdc_table_name(label, self.capture_id, role)}"
-
-
 def replay(desk: Desk, args: Namespace) -> None:
     """Make ICDC tables of a committed range, and print their names. No checkpoint is written."""
     from airflow_provider_ips.operators._context import configured_namespace
@@ -65,9 +40,10 @@ def replay(desk: Desk, args: Namespace) -> None:
             remedy=f"choose one from `airflow ips history --consumer {args.consumer}`",
         )
     detached = Detached(
-        capture_id=digest(args.consumer, "replay", wanted, length=32),
+        capture_id=replay_capture_id(args.consumer, wanted),
         consumer=args.consumer,
-        of_capture_id=wanted,
+        why=f"replay of {wanted}",
+        asked=Asked(),
         namespace=args.namespace or configured_namespace(),
         location=args.location,
     )
@@ -94,7 +70,6 @@ def prepare(
 
 def _prepare_one(catalog: Catalog, taken: SourceRange, detached: Detached, args: Namespace) -> PreparedIcdc:
     from airflow_provider_ips.iceberg import open_source, prepare_icdc
-    from airflow_provider_ips.operators._capture_run import plan_again
 
     if taken.kind is Kind.RANGE and taken.from_exclusive is None and args.initial is None:
         raise InputError(
@@ -111,8 +86,10 @@ def _prepare_one(catalog: Catalog, taken: SourceRange, detached: Detached, args:
         plan_again(source, taken, settings),
         table=SourceTable(taken.source, branch=taken.branch),
         settings=settings,
-        icdc_table=None if args.dry_run else detached.table_name(taken),
-        before_table=detached.table_name(taken, "before") if has_changes and not args.dry_run else None,
+        icdc_table=None if args.dry_run else detached.table_name(taken.source, taken.branch),
+        before_table=detached.table_name(taken.source, taken.branch, "before")
+        if has_changes and not args.dry_run
+        else None,
         identity=detached.identity,
         location=detached.location,
     )

@@ -7,15 +7,17 @@ capture is in the checkpoint before the first ICDC table is made, so that a retr
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from airflow_provider_ips.core.asked import Run
 from airflow_provider_ips.core.checkpoint import PendingCapture, SourceRange
-from airflow_provider_ips.core.errors import CheckpointConflictError, GapError, InputError
+from airflow_provider_ips.core.errors import CheckpointConflictError, GapError
 from airflow_provider_ips.core.identifiers import icdc_table_name
-from airflow_provider_ips.core.plan import plan_capture, replan, starting_position
-from airflow_provider_ips.core.record import CaptureRecord, Kind
+from airflow_provider_ips.core.plan import plan_capture, plan_full
+from airflow_provider_ips.core.replaying import plan_again
 from airflow_provider_ips.core.retention import retention_warnings, usual_gap_ms
 from airflow_provider_ips.core.transitions import Fresh, Replay, Retry, begin, new_capture_id, settle_empty
+from airflow_provider_ips.operators._preparing import Opened, Outcome, prepare_all, record_of
 from airflow_provider_ips.operators._salvage import salvage
 
 if TYPE_CHECKING:
@@ -24,46 +26,12 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from airflow_provider_ips.core.checkpoint import Checkpoint
-    from airflow_provider_ips.core.positions import Position, RunIdentity
-    from airflow_provider_ips.core.record import SourceRecord
-    from airflow_provider_ips.core.selection import CapturePlan
+    from airflow_provider_ips.core.positions import Position
+    from airflow_provider_ips.core.record import CaptureRecord, SourceRecord
     from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
     from airflow_provider_ips.core.store import CheckpointStore
     from airflow_provider_ips.iceberg import IcebergSource, PreparedIcdc
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What is to be captured, for whom, and how; checked already."""
-
-    consumer: str
-    run: RunIdentity
-    sources: tuple[tuple[SourceTable, CaptureSettings], ...]
-    mode: str
-    icdc_namespace: str
-    icdc_location: str | None
-    skip_if_empty: bool
-    history_length: int
-    requested: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What came of it. ``settled`` says that the checkpoint has moved already, for there was nothing to process."""
-
-    record: CaptureRecord
-    settled: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
-    """One source, pinned: its history is loaded once, so the end of its range cannot move under the capture."""
-
-    table: SourceTable
-    settings: CaptureSettings
-    history: IcebergSource
-    plan: CapturePlan
-    committed: Position | None
+    from airflow_provider_ips.operators._preparing import Request
 
 
 def _nobody_objects() -> None:
@@ -129,10 +97,11 @@ class CaptureRun:
     ) -> Opened:
         committed = None if self.checkpoint is None else self.checkpoint.position_of(table.table, table.branch)
         if known is None:
-            plan = plan_capture(
+            planned = plan_full if self.request.asked.run is Run.FULL else plan_capture
+            plan = planned(
                 history,
                 committed=committed,
-                settings=settings,
+                settings=self.request.asked.settings(settings),
                 attempted=self._attempted(table),
                 attempted_last=self._pending_end(table),
             )
@@ -242,29 +211,8 @@ class CaptureRun:
     def _prepare(
         self, sources: tuple[Opened, ...], ranges: tuple[SourceRange, ...], capture_id: str
     ) -> list[PreparedIcdc]:
-        """Let everything that can be refused be refused before the checkpoint or a table is written."""
-        from airflow_provider_ips.iceberg import check_icdc_namespace, prepare_icdc
-
-        for namespace in {r.icdc_table.rpartition(".")[0] for r in ranges if r.icdc_table is not None}:
-            check_icdc_namespace(self.catalog, namespace)
         identity = {"capture-id": capture_id, "consumer": self.request.consumer, "run": str(self.request.run)}
-        prepared = [
-            prepare_icdc(
-                self.catalog,
-                source.history,
-                source.plan,
-                table=source.table,
-                settings=source.settings,
-                icdc_table=taken.icdc_table,
-                before_table=taken.before_table,
-                identity=identity,
-                location=self.request.icdc_location,
-            )
-            for source, taken in zip(sources, ranges, strict=True)
-        ]
-        for source, ready in zip(sources, prepared, strict=True):
-            _refuse_unknown_ranges(source, ready)
-        return prepared
+        return prepare_all(self.request, self.catalog, sources, ranges, identity=identity)
 
     def _record(self, prepared: list[PreparedIcdc], capture_id: str, *, settled: bool = False) -> CaptureRecord:
         return self._tell([self._advised(ready.publish(), ready) for ready in prepared], capture_id, settled=settled)
@@ -281,17 +229,8 @@ class CaptureRun:
         return replace(record, warnings=(*record.warnings, *warnings))
 
     def _tell(self, sources: Sequence[SourceRecord], capture_id: str, *, settled: bool = False) -> CaptureRecord:
-        return CaptureRecord(
-            capture_id=capture_id,
-            consumer=self.request.consumer,
-            mode=self.request.mode,
-            sources=tuple(sources),
-            requested={
-                **self.request.requested,
-                "replayed": isinstance(self.resolution, Replay),
-                "settled": settled,
-            },
-        )
+        is_replay = isinstance(self.resolution, Replay)
+        return record_of(self.request, sources, capture_id, replayed=is_replay, settled=settled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,32 +240,3 @@ class _Known:
     capture_id: str
     ranges: Mapping[tuple[str, str], SourceRange]
     tables: tuple[str, ...]
-
-
-def plan_again(history: IcebergSource, taken: SourceRange, settings: CaptureSettings) -> CapturePlan:
-    """Plan the same range. A first run that began at a snapshot or a time had no committed position to start from."""
-    start = taken.from_exclusive
-    if start is None and taken.kind is Kind.RANGE and settings.start.kind in ("snapshot", "time"):
-        initial = settings.start
-        start = starting_position(history, snapshot_id=initial.snapshot_id, time_ms=initial.time_ms)
-    return replan(
-        history,
-        kind=taken.kind,
-        from_exclusive=start,
-        to_inclusive=taken.to_inclusive,
-        settings=settings,
-        attempted=taken.attempted,
-    )
-
-
-def _refuse_unknown_ranges(source: Opened, ready: PreparedIcdc) -> None:
-    """A range that was asked for becomes a filter in the job, and a filter that is unknown is no filter."""
-    unknown = next((bound for bound in ready.ranges if not bound.known), None)
-    if unknown is None or source.plan.is_empty:
-        return
-    raise InputError(
-        f"range column {unknown.column!r} of {source.table.table}: {unknown.reason}",
-        consequence="Its lowest and highest captured value are unknown, and a job that filters by a guess loses rows",
-        remedy=f"take {unknown.column!r} out of range_columns and read the ICDC table itself, or have the writers "
-        f"keep its bounds: write.metadata.metrics.column.{unknown.column}=full",
-    )

@@ -55,9 +55,12 @@ class CommitRun:
             self.store.write(result.checkpoint, expected_revision=None if read is None else read.revision)
         return result
 
-    def drop(self, result: CommitResult, open_catalog: Callable[[], Catalog]) -> list[str]:
-        """Drop what is no longer kept. The checkpoint has moved, so a table that stays behind is no failure."""
-        tables = [*result.drop, *(self.icdc_tables if self.icdc_retention == "drop" else ())]
+    def drop(self, result: CommitResult | None, open_catalog: Callable[[], Catalog]) -> list[str]:
+        """Drop what is no longer kept. The checkpoint has moved, so a table that stays behind is no failure.
+
+        A detached capture has no result: nothing moved, and its tables are its own.
+        """
+        tables = [*(result.drop if result else ()), *(self.icdc_tables if self.icdc_retention == "drop" else ())]
         if not tables:
             return []
         from airflow_provider_ips.iceberg import drop_icdc

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
     from airflow.sdk.definitions.xcom_arg import PlainXComArg
+    from pyiceberg.catalog import Catalog
 
+    from airflow_provider_ips.core.asked import Asked
     from airflow_provider_ips.core.checkpoint import Checkpoint
     from airflow_provider_ips.core.positions import RunIdentity
     from airflow_provider_ips.core.settings import SourceTable
     from airflow_provider_ips.core.store import CheckpointStore
-    from airflow_provider_ips.operators._capture_run import Outcome, Request
+    from airflow_provider_ips.operators._preparing import Outcome, Request
 
 CAPTURE_MODES = ("ICDC",)
 ON_ACTIVE_RUN = ("fail", "wait")
@@ -84,6 +86,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         until it is not.
     :param checkpoint_store: Where the checkpoint lives: ``"variable"``, ``"iceberg"``, or a store of your own; the
         default is ``[ips] checkpoint_store``.
+    :param follow_params: Do what the run's params ask for: those of
+        :func:`~airflow_provider_ips.params.ips_params`, in the trigger form or in the run's conf.
     :param max_active_tis_per_dag: One at a time, for one consumer has one pending capture. A mapped capture has one
         consumer for each instance, and is not limited.
     """
@@ -130,6 +134,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         ignore_downstream_trigger_rules: bool = True,
         on_active_run: str = "fail",
         checkpoint_store: CheckpointStore | str | None = None,
+        follow_params: bool = True,
         max_active_tis_per_dag: int | None = 1,
         **kwargs: Any,
     ) -> None:
@@ -155,6 +160,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         self.ignore_downstream_trigger_rules = ignore_downstream_trigger_rules
         self.on_active_run = on_active_run
         self.checkpoint_store = checkpoint_store
+        self.follow_params = follow_params
         self._checked_sources()
 
     if TYPE_CHECKING:
@@ -169,40 +175,71 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
 
     def execute(self, context: Context) -> None:
         """Capture, push the XComs, and skip what has nothing to process."""
-        from airflow_provider_ips.core.transitions import resolve_capture
-        from airflow_provider_ips.operators._capture_run import CaptureRun
+        from airflow_provider_ips.operators._asking import asked_of, check_sources
 
+        asked = asked_of(context, follow_params=self.follow_params)
         _wiring.check_dag(context["dag"])
-        request = self._request(_context.run_identity(context))
+        request = self._request(_context.run_identity(context), asked)
+        check_sources(request)
         store = open_store(self.checkpoint_store, iceberg_conn_id=self.iceberg_conn_id)
         catalog = _context.open_catalog(self.iceberg_conn_id)
         checkpoint = store.read(request.consumer)
+        run = self._run_detached if asked.is_detached else self._run_from_checkpoint
+        outcome = run(context, request, catalog, store, checkpoint)
+        self._tell(outcome, request, is_committed=_wiring.is_committed(self.task_id, context["dag"]))
+        self._push(context, request, outcome)
+        if asked.dry_run or (outcome.record.is_empty and self.skip_if_empty):
+            self._skip_downstream(context)
+
+    def _run_from_checkpoint(
+        self,
+        context: Context,
+        request: Request,
+        catalog: Catalog,
+        store: CheckpointStore,
+        checkpoint: Checkpoint | None,
+    ) -> Outcome:
+        from airflow_provider_ips.core.transitions import resolve_capture
+        from airflow_provider_ips.operators._capture_run import CaptureRun
+
         if checkpoint is None:
             self._ask_if_new(context, request, store)
         resolution = resolve_capture(checkpoint, request.run)
         self._leave_active_runs_alone(context, request, checkpoint)
         if note := getattr(resolution, "note", ""):
             self.log.info("%s", note)
-        outcome = CaptureRun(
+        return CaptureRun(
             request=request,
             catalog=catalog,
             store=store,
             checkpoint=checkpoint,
             resolution=resolution,
             now_ms=_context.now_ms(),
-            before_new_range=lambda: self._refuse_earlier_work(context),
+            before_new_range=lambda: self._before_new_range(context, request, checkpoint),
         ).execute()
-        self._tell(outcome, is_committed=_wiring.is_committed(self.task_id, context["dag"]))
-        self._push(context, request, outcome)
-        if outcome.record.is_empty and self.skip_if_empty:
-            self._skip_downstream(context)
+
+    def _run_detached(
+        self,
+        context: Context,
+        request: Request,
+        catalog: Catalog,
+        store: CheckpointStore,  # noqa: ARG002 - what is detached writes to none
+        checkpoint: Checkpoint | None,
+    ) -> Outcome:
+        from airflow_provider_ips.operators._asking import detached_of, refuse_if_overtaken
+        from airflow_provider_ips.operators._detached_run import DetachedRun
+
+        refuse_if_overtaken(context, request, checkpoint)
+        return DetachedRun(
+            request=request, detached=detached_of(request), catalog=catalog, checkpoint=checkpoint
+        ).execute()
 
     def _checked_sources(self) -> tuple[tuple[SourceTable, CaptureSettings], ...]:
         """Refuse what cannot be right. What is still a template is passed over here, and met again in ``execute``."""
         check_choice("capture_mode", self.capture_mode, CAPTURE_MODES)
         check_choice("on_active_run", self.on_active_run, ON_ACTIVE_RUN)
         check_store(self.checkpoint_store)
-        for name in ("skip_if_empty", "ignore_downstream_trigger_rules"):
+        for name in ("skip_if_empty", "ignore_downstream_trigger_rules", "follow_params"):
             check_choice(name, getattr(self, name), (True, False))
         check_texts(self)
         given = {name: getattr(self, name) for name in _SETTINGS}
@@ -212,8 +249,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         sources = parse_sources(entries_of(self.source_tables), defaults)
         return tuple((source, source.settings(defaults)) for source in sources)
 
-    def _request(self, run: RunIdentity) -> Request:
-        from airflow_provider_ips.operators._capture_run import Request
+    def _request(self, run: RunIdentity, asked: Asked) -> Request:
+        from airflow_provider_ips.operators._preparing import Request
 
         sources = self._checked_sources()
         return Request(
@@ -225,6 +262,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             icdc_location=self.icdc_location,
             skip_if_empty=self.skip_if_empty,
             history_length=_context.configured_history_length(),
+            asked=asked,
             requested={
                 "run": run.to_json(),
                 "iceberg_conn_id": self.iceberg_conn_id,
@@ -275,9 +313,11 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             "the DAG to never have two",
         )
 
-    def _refuse_earlier_work(self, context: Context) -> None:
+    def _before_new_range(self, context: Context, request: Request, checkpoint: Checkpoint | None) -> None:
+        from airflow_provider_ips.operators._asking import refuse_if_overtaken
         from airflow_provider_ips.operators._evidence import refuse_earlier_work
 
+        refuse_if_overtaken(context, request, checkpoint)
         dag = context["dag"]
         refuse_earlier_work(context["ti"], dag, dag.task_dict[self.task_id], run_id=context["run_id"])
 
@@ -289,7 +329,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         for key, value in xcoms_of(outcome.record, columns, engine_catalog=self.engine_catalog, with_before=changing):
             context["ti"].xcom_push(key=key, value=value)
 
-    def _tell(self, outcome: Outcome, *, is_committed: bool) -> None:
+    def _tell(self, outcome: Outcome, request: Request, *, is_committed: bool) -> None:
         from airflow_provider_ips.operators._log import source_lines
         from airflow_provider_ips.operators._xcoms import engine_name
 
@@ -302,7 +342,9 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             self.log.info(
                 "This run has committed before: its range was captured again, and its commit will move nothing."
             )
-        if not is_committed:
+        if request.asked.is_detached:
+            self.log.info("Detached: this run was asked for %s. The checkpoint stays where it is.", request.asked)
+        elif not is_committed:
             self.log.warning("No IpCommitOperator of this DAG commits this capture: its range will come again.")
         if outcome.settled:
             self.log.info("Nothing to process. The checkpoint stands at the head of every source.")

@@ -30,6 +30,7 @@ _OUTCOMES = {
     "superseded": "A later capture covers this range and the checkpoint is past it; nothing moved.",
     "replayed": "A range that was committed before was processed again; nothing moved.",
     "settled": "There was nothing to process, and the capture moved the checkpoint itself.",
+    "detached": "This run was asked for something of its own, detached from the checkpoint; nothing moved.",
 }
 
 
@@ -47,6 +48,8 @@ class Captured:
 
     settled: bool
     replayed: bool
+    detached: bool = False
+    """In no checkpoint: the work is asked for its evidence as always, and nothing moves."""
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Captured:
@@ -65,6 +68,7 @@ class Captured:
             told=_events.told_of(record),
             settled=requested["settled"],
             replayed=requested["replayed"],
+            detached=requested.get("detached", False),
         )
 
 
@@ -212,8 +216,8 @@ class IpCommitOperator(BaseOperator):
         outcome, dropped = "settled", []
         if not captured.settled:
             run = self._run(captured, context)
-            result = run.move()
-            outcome = result.outcome.value
+            result = None if captured.detached else run.move()
+            outcome = "detached" if result is None else result.outcome.value
             dropped = run.drop(result, lambda: _context.open_catalog(captured.iceberg_conn_id))
         if dropped:
             self.log.info("Dropped ICDC tables: %s", ", ".join(dropped))

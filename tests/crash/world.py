@@ -17,8 +17,9 @@ from airflow_provider_ips.core.positions import RunIdentity
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
 from airflow_provider_ips.core.transitions import resolve_capture
 from airflow_provider_ips.maintenance.collecting import collect, find_garbage
-from airflow_provider_ips.operators._capture_run import CaptureRun, Request
+from airflow_provider_ips.operators._capture_run import CaptureRun
 from airflow_provider_ips.operators._commit_run import CommitRun
+from airflow_provider_ips.operators._preparing import Request
 from tests.crash.calls import JOURNAL, JournaledStore, open_journaled, without_waiting_for_the_disk
 
 CONSUMER = "daily.capture"

@@ -14,6 +14,7 @@ EXPORTED = {
     "IpCommitOperator": "airflow_provider_ips.operators.commit",
     "SourceTable": "airflow_provider_ips.core.settings",
     "iceberg_asset": "airflow_provider_ips.assets.iceberg",
+    "ips_params": "airflow_provider_ips.params",
 }
 
 

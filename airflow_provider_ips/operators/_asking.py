@@ -1,0 +1,75 @@
+"""What the run was asked for, as its params tell, and what follows from that before anything is opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_provider_ips.core import detached
+from airflow_provider_ips.core.asked import PREFIX, Asked, Run
+from airflow_provider_ips.core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from airflow.sdk import Context
+
+    from airflow_provider_ips.core.checkpoint import Checkpoint
+    from airflow_provider_ips.operators._preparing import Request
+
+
+def asked_of(context: Context, *, follow_params: bool) -> Asked:
+    """Read and check what the person who triggered the run wants."""
+    if not follow_params:
+        return Asked()
+    params = context["params"]
+    _refuse_unheard(params, context["dag_run"].conf or {})
+    asked = Asked.from_params(params)
+    if asked.partitions is not None:
+        from airflow_provider_ips.iceberg.conditions import parse_condition
+
+        parse_condition(asked.partitions)
+    return asked
+
+
+def _refuse_unheard(params: Mapping[str, Any], conf: Mapping[str, Any]) -> None:
+    """A deployment may not let a run's conf reach its params: then a dry run would be none."""
+    for name, value in conf.items():
+        if name.startswith(PREFIX) and (name not in params or params[name] != value):
+            raise InputError(
+                f"the run's conf asks for {name}={value!r}, which Airflow does not pass on to its params",
+                consequence="The run would do something else than it was triggered for",
+                remedy="set [core] dag_run_conf_overrides_params=True",
+            )
+
+
+def refuse_if_overtaken(context: Context, request: Request, checkpoint: Checkpoint | None) -> None:
+    """Clearing an old run must not write what was asked for then over what came since."""
+    if request.asked.run is Run.USUAL:
+        return
+    is_cleared = bool(context["dag_run"].clear_number)
+    detached.refuse_if_overtaken(checkpoint, request.run, request.asked, is_cleared=is_cleared)
+
+
+def check_sources(request: Request) -> None:
+    """Refuse what fits one table only where there are several."""
+    asked, names = request.asked, [table.table for table, _ in request.sources]
+    ids = asked.since_snapshot or asked.until_snapshot
+    if ids is not None and len(names) > 1:
+        raise InputError(
+            f"snapshot {ids} was asked for, and {len(names)} tables are captured together: {', '.join(names)}",
+            consequence="A snapshot belongs to one table, so the others would have no range",
+            remedy=f"ask for a moment: {PREFIX}run='time', {PREFIX}since_time, {PREFIX}until_time",
+        )
+
+
+def detached_of(request: Request) -> detached.Detached:
+    """Name what this run captures apart from the checkpoint."""
+    return detached.Detached(
+        capture_id=detached.run_capture_id(request.consumer, request.run),
+        consumer=request.consumer,
+        why=str(request.run),
+        asked=request.asked,
+        namespace=request.icdc_namespace,
+        location=request.icdc_location,
+    )

@@ -1,0 +1,102 @@
+"""One execution of a capture that is detached from the checkpoint, which is read at most and never written.
+
+The ICDC tables of an earlier attempt say where its range ended; before the first of them is there, nobody has seen any
+range, and a retry may take another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_provider_ips.core.checkpoint import SourceRange
+from airflow_provider_ips.core.detached import plan_detached
+from airflow_provider_ips.operators._preparing import Opened, Outcome, prepare_all, record_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.catalog import Catalog
+
+    from airflow_provider_ips.core.checkpoint import Checkpoint
+    from airflow_provider_ips.core.detached import Detached
+    from airflow_provider_ips.core.positions import Position
+    from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+    from airflow_provider_ips.iceberg import IcebergSource
+    from airflow_provider_ips.operators._preparing import Request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DetachedRun:
+    """A request, and the checkpoint as it stands: only a dry run of the usual range starts there."""
+
+    request: Request
+    detached: Detached
+    catalog: Catalog
+    checkpoint: Checkpoint | None
+
+    def execute(self) -> Outcome:
+        """Open and plan all sources, then count or build."""
+        sources = self._open()
+        prepared = prepare_all(
+            self.request, self.catalog, sources, self._ranges(sources), identity=self.detached.identity
+        )
+        is_dry = self.request.asked.dry_run
+        records = [ready.survey() if is_dry else ready.publish() for ready in prepared]
+        return Outcome(record=record_of(self.request, records, self.detached.capture_id), settled=False)
+
+    def _open(self) -> list[Opened]:
+        """Pin every source before any is narrowed: what is filtered is fixed first."""
+        from airflow_provider_ips.iceberg import open_source
+
+        histories = [open_source(self.catalog, table.table, table.branch) for table, _ in self.request.sources]
+        opened = [
+            self._planned(history, table, settings)
+            for history, (table, settings) in zip(histories, self.request.sources, strict=True)
+        ]
+        condition = self.request.asked.partitions
+        return opened if condition is None else _narrowed(opened, condition)
+
+    def _planned(self, history: IcebergSource, table: SourceTable, settings: CaptureSettings) -> Opened:
+        committed = None if self.checkpoint is None else self.checkpoint.position_of(table.table, table.branch)
+        plan = plan_detached(
+            history, self.request.asked, settings, committed=committed, pinned=self._pinned(history, table)
+        )
+        return Opened(table=table, settings=settings, history=history, plan=plan, committed=plan.from_exclusive)
+
+    def _pinned(self, history: IcebergSource, table: SourceTable) -> Position | None:
+        from airflow_provider_ips.iceberg.pinned import pinned_end
+
+        if self.request.asked.dry_run:
+            return None
+        name = self.detached.table_name(table.table, table.branch)
+        return pinned_end(self.catalog, history, name, capture_id=self.detached.capture_id)
+
+    def _ranges(self, sources: Sequence[Opened]) -> list[SourceRange]:
+        gained = any(not source.plan.is_empty for source in sources)
+        has_tables = not self.request.asked.dry_run and (gained or not self.request.skip_if_empty)
+        return [self._range(source, has_tables=has_tables) for source in sources]
+
+    def _range(self, source: Opened, *, has_tables: bool) -> SourceRange:
+        table, branch = source.table.table, source.table.branch
+        has_before = has_tables and source.settings.captures_changes
+        return SourceRange(
+            source=table,
+            branch=branch,
+            kind=source.plan.kind,
+            from_exclusive=source.plan.from_exclusive,
+            to_inclusive=source.plan.to_inclusive,
+            icdc_table=self.detached.table_name(table, branch) if has_tables else None,
+            before_table=self.detached.table_name(table, branch, "before") if has_before else None,
+        )
+
+
+def _narrowed(sources: list[Opened], condition: str) -> list[Opened]:
+    """Every source must be able to tell; ask back if all that there was is passed over."""
+    from airflow_provider_ips.iceberg.narrowing import narrow, selects_nothing
+
+    narrowed = [replace(source, plan=narrow(source.history, source.plan, condition)) for source in sources]
+    had = next((source for source in sources if not source.plan.is_empty), None)
+    if had is not None and all(source.plan.is_empty for source in narrowed):
+        raise selects_nothing(had.history, had.plan, condition)
+    return narrowed

@@ -1,0 +1,308 @@
+"""What a person asks of one run by the trigger form: done once, told in the record, and nothing else moves."""
+
+from datetime import UTC, date, datetime
+
+import pytest
+from airflow.sdk.exceptions import ParamValidationError
+
+from airflow_provider_ips import ips_params
+from airflow_provider_ips.core.errors import InputError
+from tests.airflow.pipelines import Job, checkpoint_of, committed_at, incremental
+from tests.airflow.tables import append, create, icdc_tables
+
+DONE = {"capture": "success", "work": "success", "commit": "success"}
+SKIPPED = {"capture": "success", "work": "skipped", "commit": "skipped"}
+
+
+@pytest.fixture
+def job(lake):
+    return Job(lake)
+
+
+@pytest.fixture
+def events(lake):
+    """Three rows in one snapshot."""
+    table = create(lake, "db.events")
+    append(table, [1, 2, 3])
+    return table
+
+
+@pytest.fixture
+def pipeline(job):
+    """A DAG with the trigger form."""
+
+    def make(dag_id, source="db.events", **options):
+        dag = incremental(dag_id, source, job, **options)
+        dag.params.update(ips_params())
+        return dag
+
+    return make
+
+
+def head(table):
+    return table.refresh().current_snapshot().snapshot_id
+
+
+def test_a_full_refresh_processes_everything_and_the_checkpoint_stays(events, job, pipeline, run_dag):
+    """The next usual run goes on as if it had not been."""
+    dag = pipeline("refreshed")
+    run_dag(dag)
+    first = head(events)
+    append(events, [4])
+
+    ran = run_dag(dag, conf={"ips_run": "full"})
+    after = committed_at("refreshed.capture", "db.events")
+    run_dag(pipeline("refreshed"))  # made anew: within one process, Airflow keeps a run's conf in the DAG's params
+
+    assert ran.states == DONE
+    assert ran.xcom("commit", task="commit")["outcome"] == "detached"
+    assert after == first
+    assert job.seen == [[1, 2, 3], [1, 2, 3, 4], [4]]
+
+
+def test_a_full_refresh_moves_the_checkpoint_if_it_is_told_to(events, job, pipeline, run_dag):
+    dag = pipeline("moving")
+    run_dag(dag)
+    append(events, [4])
+
+    ran = run_dag(dag, conf={"ips_run": "full", "ips_move_checkpoint": True})
+
+    assert ran.xcom("commit", task="commit")["outcome"] == "advanced"
+    assert job.seen[-1] == [1, 2, 3, 4]
+    assert committed_at("moving.capture", "db.events") == head(events)
+
+
+def test_a_range_of_ones_own(events, job, pipeline, run_dag):
+    dag = pipeline("ranged")
+    run_dag(dag)
+    since = head(events)
+    append(events, [4])
+    until = head(events)
+    append(events, [5])
+
+    run_dag(dag, conf={"ips_run": "snapshot", "ips_since_snapshot": str(since), "ips_until_snapshot": str(until)})
+
+    assert job.seen[-1] == [4]
+    assert committed_at("ranged.capture", "db.events") == since
+
+
+def test_a_range_from_a_moment(events, job, pipeline, run_dag):
+    dag = pipeline("from_moment")
+    at = events.refresh().current_snapshot().timestamp_ms
+    append(events, [4])
+
+    run_dag(dag, conf={"ips_run": "time", "ips_since_time": moment(at)})
+
+    assert job.seen == [[4]]
+    assert checkpoint_of("from_moment.capture") is None
+
+
+def moment(milliseconds):
+    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).isoformat()
+
+
+def test_a_dry_run_reports_and_leaves_nothing(lake, events, job, pipeline, run_dag):
+    dag = pipeline("dry")
+    run_dag(dag)
+    append(events, [4, 5])
+    before = checkpoint_of("dry.capture"), icdc_tables(lake)
+
+    ran = run_dag(dag, conf={"ips_dry_run": True})
+
+    assert ran.states == SKIPPED
+    source = ran.xcom("capture")["sources"][0]
+    assert (source["files"], source["records"], source["icdc_table"]) == (1, 2, None)
+    assert source["bytes"] > 0
+    assert ran.xcom("capture")["requested"]["asked"] == {"run": "usual", "dry_run": True}
+    assert (checkpoint_of("dry.capture"), icdc_tables(lake)) == before
+    assert job.seen == [[1, 2, 3]]
+
+
+def test_a_dry_run_skips_downstream_also_where_empty_runs_do_not(events, job, pipeline, run_dag):
+    """There is no table to read."""
+    dag = pipeline("dry_unskipped", capture={"skip_if_empty": False})
+
+    ran = run_dag(dag, conf={"ips_dry_run": True})
+
+    assert ran.states == SKIPPED
+    assert job.seen == []
+
+
+def test_limits_bound_the_usual_run(events, job, pipeline, run_dag):
+    dag = pipeline("bounded")
+    run_dag(dag)
+    append(events, [4])
+    middle = head(events)
+    append(events, [5])
+
+    run_dag(dag, conf={"ips_max_snapshots": 1})
+
+    assert job.seen[-1] == [4]
+    assert committed_at("bounded.capture", "db.events") == middle
+
+
+def test_a_retry_of_a_detached_capture_has_the_same_range(lake, events, job, pipeline, run_dag):
+    """Nothing is pending: its ICDC table says where it ended."""
+    dag = pipeline("retried")
+    job.fails = True
+    failed = run_dag(dag, conf={"ips_run": "full"})
+    append(events, [4])
+    job.fails = False
+
+    ran = run_dag(dag, at=failed.dag_run.logical_date, conf={"ips_run": "full"})
+
+    assert ran.states == DONE
+    assert job.seen == [[1, 2, 3]]
+    assert ran.xcom("db.events") == failed.xcom("db.events")
+
+
+def test_detached_tables_outlive_the_commits_of_live_runs(lake, events, job, pipeline, run_dag):
+    """A backfill reads them while live runs commit; `airflow ips gc` takes them later."""
+    dag = pipeline("beside")
+    detached = run_dag(dag, conf={"ips_run": "full"}).xcom("db.events")
+    run_dag(dag)
+    append(events, [4])
+    run_dag(dag)
+
+    assert detached in icdc_tables(lake)
+
+
+def test_a_detached_commit_drops_its_tables_if_it_is_told_to(lake, events, pipeline, run_dag):
+    dag = pipeline("tidy", commit={"icdc_retention": "drop"})
+
+    ran = run_dag(dag, conf={"ips_run": "full"})
+
+    assert ran.xcom("commit", task="commit")["dropped"] == [ran.xcom("db.events")]
+    assert icdc_tables(lake) == []
+
+
+def test_a_detached_run_does_not_mind_a_live_one(events, job, pipeline, run_dag):
+    """It takes nothing that the live run has captured, and commits nothing."""
+    dag = pipeline("live")
+    job.fails = True
+    run_dag(dag)
+    pending = checkpoint_of("live.capture").pending
+    job.fails = False
+
+    ran = run_dag(dag, conf={"ips_run": "full"})
+
+    assert ran.states == DONE
+    assert checkpoint_of("live.capture").pending == pending
+
+
+WRONG = [
+    ({"ips_run": "partitions"}, "ips_run='partitions' without ips_partitions"),
+    ({"ips_run": "snapshot"}, "without ips_since_snapshot"),
+    ({"ips_partitions": "day >= '2026-10-01'"}, "says nothing about ips_run='usual'"),
+    ({"ips_run": "partitions", "ips_partitions": "day >>"}, "cannot be read"),
+    ({"ips_run": "partitions", "ips_partitions": "true"}, "names no column"),
+    ({"ips_run": "time", "ips_since_time": "2026-10-01T00:00:00"}, "a time without its zone"),
+    ({"ips_run": "full", "ips_max_files": 5}, "says nothing about ips_run='full'"),
+    ({"ips_dryrun": True}, "param 'ips_dryrun' is unknown"),
+    ({"ips_run": "full", "ips_dry_run": True, "ips_move_checkpoint": True}, "contradict"),
+]
+
+
+@pytest.mark.parametrize(("conf", "told"), WRONG, ids=[told for _, told in WRONG])
+def test_what_contradicts_itself_is_refused_before_any_catalog_is_opened(conf, told, lake, job, run_dag, monkeypatch):
+    """In the task's first second, whoever sends it: the form, the API or the command line."""
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", '{"conn_type": "iceberg", "extra": {"type": "no such catalog"}}')
+    dag = incremental("contradicting", "db.events", job)
+    dag.params.update(ips_params())
+
+    ran = run_dag(dag, conf=conf)
+
+    assert isinstance(ran.errors["capture"], InputError)
+    assert told in str(ran.errors["capture"])
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [{"ips_run": "everything"}, {"ips_max_files": 0}, {"ips_since_snapshot": 12}, {"ips_dry_run": "yes"}],
+    ids=str,
+)
+def test_wrong_types_and_choices_are_refused_when_the_run_is_made(conf, lake, job, run_dag):
+    """By the schema that the form and the API check, before there is a run."""
+    dag = incremental("mistyped", "db.events", job)
+    dag.params.update(ips_params())
+
+    with pytest.raises((ParamValidationError, ValueError)):
+        run_dag(dag, conf=conf)
+
+
+def test_a_capture_may_keep_out_of_it(events, job, pipeline, run_dag):
+    """The second stage of a DAG runs as usual, whatever the first is asked for."""
+    ran = run_dag(pipeline("deaf", capture={"follow_params": False}), conf={"ips_dry_run": True})
+
+    assert ran.states == DONE
+
+
+def test_a_snapshot_for_several_tables_is_refused(lake, events, pipeline, run_dag):
+    create(lake, "db.users")
+    dag = pipeline("several", ["db.events", "db.users"])
+
+    ran = run_dag(dag, conf={"ips_run": "snapshot", "ips_since_snapshot": "7"})
+
+    assert "2 tables are captured together" in str(ran.errors["capture"])
+
+
+@pytest.fixture
+def days(lake):
+    """Rows of three days, partitioned by day, in one snapshot each; the last came late."""
+    table = create(lake, "db.days")
+    with table.update_spec() as spec:
+        spec.add_identity("day")
+    for number, day in enumerate([1, 2, 3, 1]):
+        append(table, [number], day=date(2026, 10, day))
+    return table
+
+
+def test_only_some_partitions(days, job, pipeline, run_dag):
+    """All live rows of them, and the checkpoint stays."""
+    dag = pipeline("some_days", "db.days")
+
+    ran = run_dag(dag, conf={"ips_run": "partitions", "ips_partitions": "day >= '2026-10-01' and day < '2026-10-03'"})
+
+    assert job.seen == [[0, 1, 3]]
+    assert ran.xcom("commit", task="commit")["outcome"] == "detached"
+    assert checkpoint_of("some_days.capture") is None
+
+
+def test_a_filter_narrows_a_range(days, job, pipeline, run_dag):
+    first = days.refresh().snapshots()[1].snapshot_id
+    asked = {"ips_run": "snapshot", "ips_since_snapshot": str(first), "ips_partitions": "day = '2026-10-01'"}
+
+    run_dag(pipeline("narrowed", "db.days"), conf=asked)
+
+    assert job.seen == [[3]]
+
+
+def test_a_dry_run_counts_what_a_filter_selects(days, pipeline, run_dag):
+    asked = {"ips_run": "partitions", "ips_partitions": "day = '2026-10-01'", "ips_dry_run": True}
+
+    source = run_dag(pipeline("counted", "db.days"), conf=asked).xcom("capture")["sources"][0]
+
+    assert (source["files"], source["records"]) == (2, 2)
+    assert 0 < source["bytes"] < source["table"]["bytes"]
+    assert source["partitions"] == [
+        {"column": "day", "lower": "2026-10-01", "upper": "2026-10-01", "known": True, "reason": ""}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("id = 1", "db.days is not partitioned by it"),
+        ("nonsense = 1", "'nonsense', which is not a column of db.days"),
+        ("day > '2027-01-01'", "selects none of the partitions"),
+        ("day > 5", "with 5"),
+    ],
+)
+def test_a_filter_that_cannot_be_meant_is_asked_back(condition, told, days, lake, pipeline, run_dag):
+    """With the columns that are partitions, and where the files lie."""
+    ran = run_dag(pipeline("asked_back", "db.days"), conf={"ips_run": "partitions", "ips_partitions": condition})
+
+    assert isinstance(ran.errors["capture"], InputError)
+    assert told in str(ran.errors["capture"])
+    assert "day" in ran.errors["capture"].remedy
+    assert icdc_tables(lake) == []
