@@ -33,6 +33,12 @@ def get_provider_info() -> dict[str, Any]:
                 "to_openlineage_converter": "airflow_provider_ips.assets.openlineage.convert_asset",
             }
         ],
+        "extra-links": [
+            "airflow_provider_ips.links.captures.CaptureRecordLink",
+            "airflow_provider_ips.links.captures.SupersededByLink",
+            "airflow_provider_ips.links.captures.SupersedesLink",
+            "airflow_provider_ips.links.captures.AssetsLink",
+        ],
         "cli": ["airflow_provider_ips.cli.definition.get_ips_cli_commands"],
         "config": {"ips": {"description": "Defaults of Incremental Processing Support.", "options": _OPTIONS}},
     }

@@ -58,6 +58,15 @@ def test_every_function_named_gives_commands():
         assert [command.name for command in commands] == ["ips"]
 
 
+def test_every_link_of_the_plugin_is_named(airflow_command):
+    """Airflow lists what the provider info names; it shows what the plugin brings."""
+    from airflow_provider_ips.links.captures import ALL
+
+    assert INFO["extra-links"] == [f"{link.__module__}.{link.__name__}" for link in ALL]
+    listed = json.loads(airflow_command("providers", "links", "--output", "json"))
+    assert set(INFO["extra-links"]) <= {entry["extra_link_class_name"] for entry in listed}
+
+
 def test_every_integration_used_is_declared():
     declared = {integration["integration-name"] for integration in INFO["integrations"]}
     used = {entry["integration-name"] for kind in BASES for entry in INFO[kind]}

@@ -1,0 +1,1 @@
+"""What a click on a task of the Airflow UI leads to."""
