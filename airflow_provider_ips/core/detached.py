@@ -15,8 +15,9 @@ from airflow_provider_ips.core.asked import PREFIX, Run
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
 from airflow_provider_ips.core.history import ancestors, head_position
 from airflow_provider_ips.core.identifiers import digest, icdc_table_name
-from airflow_provider_ips.core.plan import plan_capture, replan, starting_position
+from airflow_provider_ips.core.plan import plan_capture, replan
 from airflow_provider_ips.core.record import Kind
+from airflow_provider_ips.core.starting import starting_position
 
 if TYPE_CHECKING:
     from airflow_provider_ips.core.asked import Asked

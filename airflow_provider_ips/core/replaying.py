@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_ips.core.plan import replan, starting_position
+from airflow_provider_ips.core.plan import replan
 from airflow_provider_ips.core.record import Kind
+from airflow_provider_ips.core.starting import starting_position
 
 if TYPE_CHECKING:
     from airflow_provider_ips.core.checkpoint import SourceRange

@@ -12,7 +12,8 @@ from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.roots import remembered_position
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
 from airflow_provider_ips.core.traces import traced_position
-from airflow_provider_ips.iceberg.icdc import build_icdc
+from airflow_provider_ips.iceberg.collector import paused_collector
+from airflow_provider_ips.iceberg.icdc import prepare_icdc
 from airflow_provider_ips.iceberg.places import check_icdc_namespace
 from airflow_provider_ips.iceberg.source import open_source, position_at
 
@@ -24,13 +25,16 @@ if TYPE_CHECKING:
     from airflow_provider_ips.iceberg.source import IcebergSource
 
 
-def capture(
+@paused_collector()
+def capture(  # noqa: PLR0913 - what a capture may be asked for, by keyword
     catalog: Catalog,
     table: str,
     *,
     into: str,
     since: int | str | Position | None = None,
     until: int | str | None = None,
+    partitions: str | None = None,
+    dry_run: bool = False,
     branch: str = "main",
     location: str | None = None,
     **settings: Any,
@@ -45,24 +49,42 @@ def capture(
     :param since: the snapshot after which to capture; or the ``to_inclusive`` of an earlier record, which says where it
         stood also if the catalog does not show the snapshot any more; None for all live files
     :param until: the last snapshot to capture; None for the branch's head
+    :param partitions: a condition on partition columns such as ``day >= '2026-10-01'``: only these, and exactly these
+    :param dry_run: make no table, and return the record that would have been
     :param settings: any of :class:`~airflow_provider_ips.core.settings.CaptureSettings`
     """
     wanted = CaptureSettings(**settings)
     source = open_source(catalog, table, branch)
     start = since if isinstance(since, Position) else _start(source, _snapshot_id("since", since))
     plan = _plan(source, start, _snapshot_id("until", until), wanted)
-    check_icdc_namespace(catalog, into.rpartition(".")[0])
-    return build_icdc(
+    if partitions is not None:
+        plan = _narrowed(source, plan, partitions)
+    if not dry_run:
+        check_icdc_namespace(catalog, into.rpartition(".")[0])
+    makes_table = not (dry_run or plan.is_empty)
+    ready = prepare_icdc(
         catalog,
         source,
         plan,
         table=SourceTable(table, branch=branch),
         settings=wanted,
-        icdc_table=into,
-        before_table=f"{into}_before" if wanted.captures_changes else None,
-        identity={"into": into},
+        icdc_table=into if makes_table else None,
+        before_table=f"{into}_before" if makes_table and wanted.captures_changes else None,
+        identity={"into": into, **({} if partitions is None else {"partitions": partitions})},
         location=location,
+        is_survey=dry_run,
     )
+    return ready.survey() if dry_run else ready.publish()
+
+
+def _narrowed(source: IcebergSource, plan: CapturePlan, condition: str) -> CapturePlan:
+    """Ask back if all that there was is passed over."""
+    from airflow_provider_ips.iceberg.narrowing import narrow, selects_nothing
+
+    narrowed = narrow(source, plan, condition)
+    if narrowed.is_empty and not plan.is_empty:
+        raise selects_nothing(source, plan, condition)
+    return narrowed
 
 
 def _start(source: IcebergSource, since: int | None) -> Position | None:

@@ -84,7 +84,10 @@ class _Narrowing:
             return selection
         if not share.some:
             return None
-        chosen = frozenset(file.key for file in self._wanted(selection) if self._is_selected(file))
+        wanted = self._wanted(selection)
+        chosen = frozenset(file.key for file in wanted if self._is_selected(file))
+        if len(chosen) == len(wanted):
+            return selection  # copied as it is, where it would have been
         return Selection(manifest=selection.manifest, take=Take.CHOSEN, chosen=chosen) if chosen else None
 
     def _wanted(self, selection: Selection) -> list[FileFacts]:

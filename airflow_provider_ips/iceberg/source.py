@@ -11,7 +11,7 @@ from pyiceberg.table.refs import SnapshotRefType
 from airflow_provider_ips.core.errors import InputError, UnsupportedTableError
 from airflow_provider_ips.core.history import ManifestFacts, SnapshotFacts, head_position
 from airflow_provider_ips.core.identifiers import TableIdentifier
-from airflow_provider_ips.core.plan import starting_position
+from airflow_provider_ips.core.starting import starting_position
 from airflow_provider_ips.iceberg.collector import paused_collector
 from airflow_provider_ips.iceberg.faults import mapped
 from airflow_provider_ips.iceberg.listing import ManifestList

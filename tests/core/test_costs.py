@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_ips.core.memory import InMemoryHistory
-from airflow_provider_ips.core.plan import plan_capture, starting_position
+from airflow_provider_ips.core.plan import plan_capture
 from airflow_provider_ips.core.settings import CaptureSettings
+from airflow_provider_ips.core.starting import starting_position
 
 if TYPE_CHECKING:
     from airflow_provider_ips.core.history import SnapshotFacts

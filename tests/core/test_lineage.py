@@ -8,9 +8,10 @@ from airflow_provider_ips.core.errors import GapError
 from airflow_provider_ips.core.history import head_position
 from airflow_provider_ips.core.lineage import prove_lineage
 from airflow_provider_ips.core.memory import InMemoryHistory
-from airflow_provider_ips.core.plan import plan_capture, replan, starting_position
+from airflow_provider_ips.core.plan import plan_capture, replan
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.settings import CaptureSettings
+from airflow_provider_ips.core.starting import starting_position
 
 SETTINGS = CaptureSettings()
 
