@@ -1,6 +1,9 @@
 """A consumer of two tables, its job and its files, in one folder that can be put back to how it was.
 
-Each attempt of a task is as a process of its own: it knows what Airflow would tell it, the XCom of its capture.
+Its job reads what is captured and writes it to targets, at once and for good: nothing takes back what a job wrote whose
+capture is never committed. A consumer of appends notes the rows by capture; one of changes replaces in its targets what
+is found in either table of a capture, as a MERGE does. Each attempt of a task is as a process of its own: it knows what
+Airflow would tell it, the XCom of its capture.
 """
 
 import shutil
@@ -14,7 +17,7 @@ from airflow_provider_ips.checkpoints.iceberg import IcebergStore
 from airflow_provider_ips.checkpoints.variable import VariableStore
 from airflow_provider_ips.core.errors import IpsError, StoreUnavailableError
 from airflow_provider_ips.core.positions import RunIdentity
-from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+from airflow_provider_ips.core.settings import ALL_OPERATIONS, CaptureSettings, SourceTable
 from airflow_provider_ips.core.transitions import resolve_capture
 from airflow_provider_ips.maintenance.collecting import collect, find_garbage
 from airflow_provider_ips.operators._capture_run import CaptureRun
@@ -25,6 +28,8 @@ from tests.crash.calls import JOURNAL, JournaledStore, open_journaled, without_w
 CONSUMER = "daily.capture"
 SOURCES = ("db.events", "db.users")
 FOREVER_MS = 10**15
+APPENDS = CaptureSettings()
+CHANGES = CaptureSettings(data_operations=ALL_OPERATIONS, on_superset="allow")
 MERGING = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
 
 
@@ -61,10 +66,12 @@ class Variables:
 class World:
     """Everything outside the process."""
 
-    def __init__(self, folder, kind):
+    def __init__(self, folder, kind, settings=APPENDS, icdc_retention="next_commit"):
         self.folder, self.kind = Path(folder), kind
+        self.settings, self.icdc_retention = settings, icdc_retention
         self.variables = Variables({})
         self.processed = {}
+        self.targets = {name: set() for name in SOURCES}
         self.saved = self.folder / "saved"
         self.catalogs = {}
         (self.folder / "lake").mkdir(parents=True)
@@ -95,20 +102,36 @@ class World:
         for name in SOURCES:
             catalog.load_table(name).append(pa.table({"id": pa.array(ids, pa.int64())}))
 
+    def delete(self, number):
+        """One snapshot in each source that writes the file of a row anew without it."""
+        for name in SOURCES:
+            self.open().load_table(name).delete(f"id = {number}")
+
+    def source_rows(self, name):
+        """What a source holds now."""
+        return self._ids(name)
+
+    def _ids(self, table):
+        return sorted(self.open().load_table(table).scan().to_arrow()["id"].to_pylist())
+
     def save(self):
         """Remember how everything is."""
         shutil.copytree(self.folder / "lake", self.saved)
-        self.kept = (dict(self.variables.rows), dict(self.processed))
+        self.kept = (dict(self.variables.rows), dict(self.processed), self._copied(self.targets))
+
+    @staticmethod
+    def _copied(targets):
+        return {name: set(ids) for name, ids in targets.items()}
 
     def restore(self):
         for catalog in self.catalogs.values():
             catalog.engine.dispose()
         shutil.rmtree(self.folder / "lake")
         shutil.copytree(self.saved, self.folder / "lake")
-        rows, processed = self.kept
+        rows, processed, targets = self.kept
         self.variables.rows.clear()
         self.variables.rows.update(rows)
-        self.processed = dict(processed)
+        self.processed, self.targets = dict(processed), self._copied(targets)
 
     def capture(self, run):
         """One attempt of the capture task. Returns its XCom."""
@@ -117,7 +140,7 @@ class World:
         try:
             checkpoint = store.read(CONSUMER)
             outcome = CaptureRun(
-                request=_request(run),
+                request=_request(run, self.settings),
                 catalog=catalog,
                 store=store,
                 checkpoint=checkpoint,
@@ -129,16 +152,15 @@ class World:
         return outcome
 
     def work(self, outcome):
-        """The job: reads what it was told to, and notes it under the capture's name."""
+        """The job: reads what it was told to, notes it under the capture's name, and writes its targets."""
         was = JOURNAL.is_recording
         JOURNAL.is_recording = False
-        catalog = self.open()
-        tables = {source.source: source.icdc_table for source in outcome.record.sources}
-        self.processed[outcome.record.capture_id] = {
-            name: sorted(catalog.load_table(table).scan().to_arrow()["id"].to_pylist())
-            for name, table in tables.items()
-            if table is not None
-        }
+        done = self.processed[outcome.record.capture_id] = {}
+        for source in outcome.record.sources:
+            rows, before = ([] if t is None else self._ids(t) for t in (source.icdc_table, source.before_table))
+            done[source.source] = rows
+            self.targets[source.source] -= {*rows, *before}
+            self.targets[source.source] |= set(rows)
         JOURNAL.is_recording = was
 
     def commit(self, run, outcome):
@@ -149,8 +171,10 @@ class World:
             consumer=CONSUMER,
             capture_id=record.capture_id,
             run=run,
-            icdc_tables=tuple(s.icdc_table for s in record.sources if s.icdc_table is not None),
-            icdc_retention="next_commit",
+            icdc_tables=tuple(
+                table for s in record.sources for table in (s.icdc_table, s.before_table) if table is not None
+            ),
+            icdc_retention=self.icdc_retention,
             replayed=record.requested["replayed"],
             history_length=50,
             now_ms=2,
@@ -188,8 +212,7 @@ class World:
         return {f"file://{p}" for p in (self.folder / "lake/warehouse/ips_checkpoints").rglob("*") if p.is_file()}
 
 
-def _request(run):
-    settings = CaptureSettings()
+def _request(run, settings):
     return Request(
         consumer=CONSUMER,
         run=run,
