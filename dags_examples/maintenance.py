@@ -39,10 +39,10 @@ with DAG(
         "confirm": text("Confirm", "The consumer's name, or for gc the ICDC namespace, to change something"),
         "conn_id": text("Iceberg connection", default=LAKE),
         "store": Param(None, type=["null", "string"], enum=[None, "variable", "iceberg"], title="Checkpoint store"),
-        "table": text("Table", "seed: the source. reset: only this one"),
-        "branch": text("Branch", "seed, reset", default="main"),
-        "snapshot": text("Snapshot", "seed: the last one that counts as processed"),
-        "time": text("Time", "seed: what was committed up to then counts as processed; ISO 8601 with its zone"),
+        "table": text("Table", "seed: the source. reset: only this one. rewind to a snapshot or time: in this one"),
+        "branch": text("Branch", "seed, reset, rewind", default="main"),
+        "snapshot": text("Snapshot", "seed, rewind: the last one that counts as processed"),
+        "time": text("Time", "seed, rewind: what was committed up to then counts as processed; ISO 8601 with its zone"),
         "latest": Param(
             default=False, type="boolean", title="Latest", description="seed: all there is counts as processed"
         ),

@@ -133,7 +133,7 @@ def seed_command(args: Namespace) -> None:
 @suppress_logs_and_warning
 @providers_configuration_loaded
 def rewind_command(args: Namespace) -> None:
-    """Go back to before a committed capture."""
+    """Go back to before a committed capture, or to a place in a source."""
     _speak(changing.rewind, args)
 
 

@@ -94,8 +94,8 @@ def get_ips_cli_commands() -> list[CLICommand]:
                 ),
                 _command(
                     "rewind",
-                    "Go back to before a committed capture; the next run takes everything since",
-                    (_CAPTURE_ID, _RUN_ID, *_CHANGE),
+                    "Go back to before a committed capture, or to a place; the next run takes everything since",
+                    (_CAPTURE_ID, _RUN_ID, _SNAPSHOT, _TIME, _ONE_TABLE, _BRANCH, *_CHANGE),
                 ),
                 _command(
                     "reset",

@@ -16,9 +16,12 @@ from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
 from airflow_provider_ips.core.identifiers import digest
 from airflow_provider_ips.core.interventions import MAX_INTERVENTIONS, Intervention
 from airflow_provider_ips.core.record import Kind
+from airflow_provider_ips.core.transitions import is_past
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    from airflow_provider_ips.core.positions import Position
 
 
 def seed(
@@ -85,6 +88,34 @@ def rewind(checkpoint: Checkpoint, *, capture_id: str) -> Checkpoint:
     )
 
 
+def rewind_source(checkpoint: Checkpoint, *, source: str, branch: str, position: Position) -> Checkpoint:
+    """Go back to a place between commits, in one source; its commits that reach beyond count as never made."""
+    held = checkpoint.position_of(source, branch)
+    if held is None:
+        raise _no_position(checkpoint.consumer, source, branch, "rewound")
+    if not is_past(held, position):
+        raise CheckpointConflictError(
+            f"{position} does not lie behind where consumer {checkpoint.consumer!r} stands in {source!r}, {held}",
+            consequence="To go there would skip whatever lies between the two, or lead into another table",
+            remedy="name an earlier place; to skip rows on purpose pause the DAG, then "
+            f"`airflow ips reset --consumer {checkpoint.consumer} --table {source} --branch {branch}` and seed",
+        )
+    moved = SourcePosition(source=source, branch=branch, position=position)
+    return replace(
+        _without_pending(checkpoint),
+        revision=checkpoint.revision + 1,
+        positions=tuple(moved if (p.source, p.branch) == (source, branch) else p for p in checkpoint.positions),
+        history=tuple(c for c in checkpoint.history if not _reaches_beyond(c, moved)),
+    )
+
+
+def _reaches_beyond(capture: CommittedCapture, place: SourcePosition) -> bool:
+    return any(
+        (r.source, r.branch) == (place.source, place.branch) and is_past(r.to_inclusive, place.position)
+        for r in capture.ranges
+    )
+
+
 def reset(checkpoint: Checkpoint, *, sources: Collection[tuple[str, str]] | None = None) -> Checkpoint:
     """Forget the position of some sources (table and branch), or of all: the next run starts them by ``initial``."""
     if sources is None:
@@ -95,11 +126,7 @@ def reset(checkpoint: Checkpoint, *, sources: Collection[tuple[str, str]] | None
         raise _while_pending(checkpoint, checkpoint.pending, "reset for single sources")
     for source, branch in sources:
         if checkpoint.position_of(source, branch) is None:
-            raise InputError(
-                f"consumer {checkpoint.consumer!r} has no position for {source!r} (branch {branch!r})",
-                consequence="There is nothing to reset",
-                remedy=f"see its sources with `airflow ips show --consumer {checkpoint.consumer}`",
-            )
+            raise _no_position(checkpoint.consumer, source, branch, "reset")
     kept = tuple(p for p in checkpoint.positions if (p.source, p.branch) not in sources)
     return replace(checkpoint, revision=checkpoint.revision + 1, positions=kept)
 
@@ -127,6 +154,14 @@ def _without_pending(checkpoint: Checkpoint) -> Checkpoint:
         return checkpoint
     tables = dict.fromkeys((*checkpoint.retained, *checkpoint.pending.icdc_tables))
     return replace(checkpoint, pending=None, retained=tuple(tables))
+
+
+def _no_position(consumer: str, source: str, branch: str, what: str) -> InputError:
+    return InputError(
+        f"consumer {consumer!r} has no position for {source!r} (branch {branch!r})",
+        consequence=f"There is nothing that could be {what}",
+        remedy=f"see its sources with `airflow ips show --consumer {consumer}`",
+    )
 
 
 def _while_pending(checkpoint: Checkpoint, pending: PendingCapture, what: str) -> CheckpointConflictError:

@@ -236,12 +236,12 @@ def _standing(checkpoint: Checkpoint, taken: SourceRange) -> _Standing:
         return _Standing.FROM
     if _same(position, taken.to_inclusive):
         return _Standing.TO
-    if position is not None and _is_past(position, taken.to_inclusive):
+    if position is not None and is_past(position, taken.to_inclusive):
         return _Standing.PAST
     return _Standing.ELSEWHERE
 
 
-def _is_past(position: Position, other: Position) -> bool:
+def is_past(position: Position, other: Position) -> bool:
     """Only within one table; format v1 has no sequence numbers, so time tells there."""
     if position.table_uuid != other.table_uuid:
         return False

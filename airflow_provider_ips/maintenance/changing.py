@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,6 @@ from airflow_provider_ips.maintenance.desk import (
 from airflow_provider_ips.maintenance.rows import change_rows
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from airflow_provider_ips.core.checkpoint import Checkpoint
     from airflow_provider_ips.core.positions import Position
     from airflow_provider_ips.core.store import CheckpointStore
@@ -40,12 +39,34 @@ def seed(desk: Desk, args: Namespace) -> None:
 
 
 def rewind(desk: Desk, args: Namespace) -> None:
-    """Go back to before a committed capture."""
+    """Go back to before a committed capture, or to a snapshot or a time of one source."""
     store = open_store(desk, args)
     before = existing(store, args.consumer)
-    after = administration.rewind(before, capture_id=committed_capture(before, args))
+    if args.snapshot or args.time:
+        after = _rewound_to_a_place(before, args)
+    else:
+        after = administration.rewind(before, capture_id=committed_capture(before, args))
     desk.say(f"The next run of {args.consumer} will process everything after the position below, again.")
     _change(desk, args, store, before, after, "rewind")
+
+
+def _rewound_to_a_place(before: Checkpoint, args: Namespace) -> Checkpoint:
+    if args.capture_id or args.run_id:
+        raise InputError(
+            "--capture-id or --run-id, and --snapshot or --time, are given",
+            consequence="Where to go back to must be said exactly once",
+            remedy="give one of the four",
+        )
+    sources = [p.source for p in before.positions if p.branch == args.branch]
+    if not args.table and len(sources) != 1:
+        raise InputError(
+            f"consumer {args.consumer!r} has {len(sources)} sources on branch {args.branch!r}",
+            consequence="A snapshot, or a time, is a place in one of them; the others stay where they are",
+            remedy="name it by --table and --branch; to take all sources back together, give --capture-id or --run-id",
+        )
+    source = args.table or sources[0]
+    place = Namespace(**{**vars(args), "table": source, "latest": False})
+    return administration.rewind_source(before, source=source, branch=args.branch, position=_position(place))
 
 
 def reset(desk: Desk, args: Namespace) -> None:

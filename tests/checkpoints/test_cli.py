@@ -20,6 +20,7 @@ from airflow_provider_ips.core.identifiers import variable_key
 from airflow_provider_ips.core.positions import RunIdentity
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.transitions import begin, commit, new_capture_id
+from airflow_provider_ips.iceberg import open_source, position_at
 from tests.airflow.tables import append, create
 from tests.checkpoints.conftest import standing
 
@@ -107,7 +108,7 @@ def committed(store, consumer, day, snapshot_id):
     return capture.capture_id
 
 
-def pending(store, consumer, day, snapshot_id):
+def pending(store, consumer, day, snapshot_id, position=None):
     """Let a run capture."""
     document = store.read(consumer)
     run = RunIdentity(dag_id="daily", run_id=f"r{day}", map_index=-1, run_after=f"2026-11-{day:02d}T00:00:00+00:00")
@@ -116,7 +117,7 @@ def pending(store, consumer, day, snapshot_id):
         branch="main",
         kind=Kind.RANGE,
         from_exclusive=None if document is None else document.position_of("db.t", "main"),
-        to_inclusive=standing(snapshot_id).position,
+        to_inclusive=position or standing(snapshot_id).position,
         icdc_table=f"icdc.t_{day}",
     )
     capture_id = new_capture_id(document, consumer=consumer, run=run)
@@ -261,6 +262,66 @@ def test_a_consumer_is_rewound(ips, store, consumer, by):
     said = ips("rewind", "--consumer", consumer, *words, "--yes")
     assert [(row["from_snapshot"], row["to_snapshot"]) for row in said.rows] == [("30", "10")]
     assert store.read(consumer).position_of("db.t", "main").snapshot_id == 10
+
+
+def stepwise(store, consumer, table):
+    """Let three runs commit one snapshot each."""
+    for day, snapshot_id in enumerate(snapshots(table), start=1):
+        pending(
+            store,
+            consumer,
+            day,
+            snapshot_id,
+            position=position_at(open_source(table.catalog, "db.t"), snapshot_id=snapshot_id),
+        )
+        document = store.read(consumer)
+        done = commit(document, capture_id=document.pending.capture_id, run=document.pending.run, now_ms=day)
+        store.write(done.checkpoint, expected_revision=document.revision)
+
+
+@pytest.mark.parametrize("by", ["snapshot", "time", "latest run"])
+def test_a_consumer_is_rewound_to_a_place(ips, store, table, consumer, by):
+    """A snapshot, or a time, that the table's history knows; runs that reach beyond are undone."""
+    stepwise(store, consumer, table)
+    first, second, third = snapshots(table)
+    at_ms = table.snapshot_by_id(first).timestamp_ms
+    words = {
+        "snapshot": ("--snapshot", str(first)),
+        "time": ("--time", datetime.fromtimestamp(at_ms / 1000, tz=UTC).isoformat(timespec="milliseconds")),
+        "latest run": ("--snapshot", str(second), "--table", "db.t"),
+    }[by]
+    dry = ips("rewind", "--consumer", consumer, "--conn-id", "lake", *words, "--dry-run")
+    assert "Dry run" in dry.remarks
+    assert store.read(consumer).position_of("db.t", "main").snapshot_id == third
+    said = ips("rewind", "--consumer", consumer, "--conn-id", "lake", *words, typed=consumer)
+    assert said.failure == ""
+    wanted = second if by == "latest run" else first
+    assert [(row["from_snapshot"], row["to_snapshot"]) for row in said.rows] == [(str(third), str(wanted))]
+    after = store.read(consumer)
+    assert after.position_of("db.t", "main").snapshot_id == wanted
+    assert [c.run.run_id for c in after.history] == (["r1", "r2"] if by == "latest run" else ["r1"])
+    assert [i.verb for i in after.interventions] == ["rewind"]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--snapshot", "4711"), "not in the lineage"),
+        (("--snapshot", "head"), "not a snapshot id"),
+        (("--time", "2026-10-01T00:00:00"), "no time zone"),
+        (("--time", "2999-10-01T00:00:00+00:00"), "does not lie behind"),
+        (("--snapshot", "1", "--time", "2026-10-01T00:00:00+00:00"), "2 of --snapshot, --time"),
+        (("--snapshot", "1", "--run-id", "r1"), "must be said exactly once"),
+        (("--snapshot", "1", "--table", "db.other"), "does not exist"),
+        (("--snapshot", "1", "--branch", "audit"), "0 sources on branch 'audit'"),
+    ],
+)
+def test_a_rewind_to_no_place_is_refused(ips, store, table, consumer, words, problem):
+    """With the bad value; nothing is written."""
+    stepwise(store, consumer, table)
+    before = store.read(consumer)
+    assert problem in ips("rewind", "--consumer", consumer, "--conn-id", "lake", *words, "--yes").failure
+    assert store.read(consumer) == before
 
 
 @pytest.mark.parametrize("words", [(), ("--run-id", "r1", "--capture-id", "x"), ("--run-id", "r9")])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from airflow_provider_ips.core.administration import abandon, reset, rewind, seed
+from airflow_provider_ips.core.administration import abandon, reset, rewind, rewind_source, seed
 from airflow_provider_ips.core.checkpoint import Checkpoint, PendingCapture, SourcePosition, SourceRange
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
 from airflow_provider_ips.core.positions import Position, RunIdentity
@@ -129,6 +131,47 @@ def test_a_rewind_puts_back_a_source_that_joined_later():
     document = committed(committed(None, 1, events=10), 2, events=20, users=5)
     back = rewind(document, capture_id=document.history[1].capture_id)
     assert back.positions == (standing(10),)
+
+
+def test_one_source_is_rewound_to_a_place_between_commits():
+    """The others stay; what reaches beyond the place counts as never committed, and comes again as new."""
+    document = None
+    for day in (1, 2, 3):
+        document = committed(document, day, events=day * 10, users=day)
+    assert document is not None
+    back = rewind_source(document, source=EVENTS, branch="main", position=at(15))
+    assert (back.position_of(EVENTS, "main"), back.position_of(USERS, "main")) == (at(15), at(3))
+    assert [capture.run for capture in back.history] == [run(1)]
+    assert back.revision == document.revision + 1
+    assert isinstance(resolve_capture(back, run(3)), Fresh)
+    assert isinstance(resolve_capture(back, run(1)), Replay)
+
+
+@pytest.mark.parametrize(
+    "place", [at(20), at(30), replace(at(10), table_uuid="another")], ids=["here", "ahead", "other"]
+)
+def test_a_rewind_never_skips(place):
+    """To where it stands, ahead of that, or into another table is no way back."""
+    document = committed(committed(None, 1, events=10), 2, events=20)
+    with pytest.raises(CheckpointConflictError, match="does not lie behind") as caught:
+        rewind_source(document, source=EVENTS, branch="main", position=place)
+    assert "reset" in caught.value.remedy
+
+
+def test_a_source_without_a_position_is_not_rewound():
+    """The name may be misspelled."""
+    with pytest.raises(InputError, match="no position"):
+        rewind_source(committed(None, 1, events=10), source=USERS, branch="main", position=at(1))
+
+
+def test_a_source_that_is_rewound_gives_up_the_pending_capture():
+    """It began where the consumer no longer stands."""
+    document = captured(committed(committed(None, 1, events=10), 2, events=20), 3, events=30)
+    assert document.pending is not None
+    back = rewind_source(document, source=EVENTS, branch="main", position=at(5))
+    assert back.pending is None
+    assert set(document.pending.icdc_tables) <= set(back.retained)
+    assert back.history == ()
 
 
 def test_a_rewind_gives_up_the_pending_capture():

@@ -9,7 +9,7 @@ A failure prints how to reproduce it; `pytest --hypothesis-seed=N` draws the sam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from hypothesis import HealthCheck, settings
@@ -23,7 +23,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from airflow_provider_ips.core.administration import abandon, reset, rewind
+from airflow_provider_ips.core.administration import abandon, reset, rewind, rewind_source
 from airflow_provider_ips.core.checkpoint import Checkpoint, PendingCapture, SourceRange
 from airflow_provider_ips.core.errors import CheckpointConflictError, CheckpointError
 from airflow_provider_ips.core.identifiers import digest
@@ -318,9 +318,37 @@ class Consumer(RuleBasedStateMachine):
         for capture in undone:
             self.committed.pop(capture.capture_id, None)
         self.order = self.order[:-back]
-        self.last = {source: self.position(source) for source in SOURCES}
-        self.settled = [ranges for ranges in self.settled if self.lies_before(ranges)]
+        self.cut_back()
         self.dropped.clear()  # a replay of what is the newest run now makes its tables again
+
+    @rule(source=st.sampled_from(SOURCES), back=st.integers(1, 4))
+    def rewind_source(self, source: str, back: int) -> None:
+        """To a place between commits: one source comes again from there, the other stays."""
+        read = self.document()
+        place = self.position(source) - back
+        if read is None or place < 1:
+            return
+        after = rewind_source(read, source=source, branch="main", position=at(place))
+        self.write(after, read)
+        undone = [c for c in read.history if c not in after.history]
+        for run in (c.run for c in reversed(undone) if c.wrote):
+            assert self.order.pop() == run
+        assert self.position(source) == place
+        self.cut_back()
+        self.dropped.clear()
+
+    def cut_back(self) -> None:
+        """What lies beyond a position that went back does not count as committed any more."""
+        self.last = {source: self.position(source) for source in SOURCES}
+        self.committed = {capture_id: self.left_of(ranges) for capture_id, ranges in self.committed.items()}
+        self.settled = [self.left_of(ranges) for ranges in self.settled]
+
+    def left_of(self, ranges: tuple[SourceRange, ...]) -> tuple[SourceRange, ...]:
+        return tuple(
+            replace(r, to_inclusive=at(min(number(r.to_inclusive), self.last[r.source])))
+            for r in ranges
+            if number(r.from_exclusive) < self.last[r.source] or number(r.to_inclusive) <= self.last[r.source]
+        )
 
     @precondition(lambda self: self.document() is not None)
     @rule(luck=st.integers(0, 9))
@@ -335,9 +363,6 @@ class Consumer(RuleBasedStateMachine):
         self.order.clear()
         self.last = dict.fromkeys(SOURCES, 0)
         self.dropped.clear()
-
-    def lies_before(self, ranges: tuple[SourceRange, ...]) -> bool:
-        return all(number(r.to_inclusive) <= self.last[r.source] for r in ranges)
 
     def run_number(self, day: int) -> RunIdentity:
         return RunIdentity(
