@@ -75,6 +75,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
     :param max_snapshots: End the range early, after so many captured snapshots.
     :param max_files: End the range early, before a snapshot that would exceed so many files; at least one is taken.
     :param max_bytes: End the range early, before a snapshot that would exceed so many bytes; at least one is taken.
+    :param full_refresh_above: Capture all live rows when the range has more than this share of the table's bytes, for
+        example 0.6. Right only for jobs that come out the same when they are given rows again.
     :param range_columns: Columns whose captured lower and upper bounds are wanted. (templated)
     :param icdc_namespace: Where ICDC tables are made; the default is ``[ips] icdc_namespace``. (templated)
     :param icdc_location: Folder for the metadata of ICDC tables; the default is the namespace's own. (templated)
@@ -126,6 +128,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         max_snapshots: int | None = None,
         max_files: int | None = None,
         max_bytes: int | None = None,
+        full_refresh_above: float | None = None,
         range_columns: str | Sequence[str] = (),
         icdc_namespace: str | None = None,
         icdc_location: str | None = None,
@@ -152,6 +155,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         self.max_snapshots = max_snapshots
         self.max_files = max_files
         self.max_bytes = max_bytes
+        self.full_refresh_above = full_refresh_above
         self.range_columns = range_columns
         self.icdc_namespace = icdc_namespace
         self.icdc_location = icdc_location
@@ -330,7 +334,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             context["ti"].xcom_push(key=key, value=value)
 
     def _tell(self, outcome: Outcome, request: Request, *, is_committed: bool) -> None:
-        from airflow_provider_ips.operators._log import source_lines
+        from airflow_provider_ips.operators._log import next_line, source_lines
         from airflow_provider_ips.operators._xcoms import engine_name
 
         record = outcome.record
@@ -348,6 +352,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             self.log.warning("No IpCommitOperator of this DAG commits this capture: its range will come again.")
         if outcome.settled:
             self.log.info("Nothing to process. The checkpoint stands at the head of every source.")
+        self.log.info("%s", next_line(record, is_dry=request.asked.dry_run, is_committed=is_committed))
 
     def _skip_downstream(self, context: Context) -> None:
         """Skip as ShortCircuitOperator does."""

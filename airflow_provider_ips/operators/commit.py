@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 
 ICDC_RETENTION = ("next_commit", "drop", "keep")
 
-_OUTCOMES = {
-    "advanced": "The checkpoint moved to the end of the captured range.",
-    "already_done": "This capture was committed before; nothing moved.",
-    "superseded": "A later capture covers this range and the checkpoint is past it; nothing moved.",
-    "replayed": "A range that was committed before was processed again; nothing moved.",
-    "settled": "There was nothing to process, and the capture moved the checkpoint itself.",
-    "detached": "This run was asked for something of its own, detached from the checkpoint; nothing moved.",
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
@@ -219,15 +210,25 @@ class IpCommitOperator(BaseOperator):
             result = None if captured.detached else run.move()
             outcome = "detached" if result is None else result.outcome.value
             dropped = run.drop(result, lambda: _context.open_catalog(captured.iceberg_conn_id))
-        if dropped:
-            self.log.info("Dropped ICDC tables: %s", ", ".join(dropped))
-        self.log.info("Consumer %s, capture %s: %s", captured.consumer, captured.capture_id, _OUTCOMES[outcome])
+        self._tell_outcome(captured, outcome, dropped)
         return {
             "consumer": captured.consumer,
             "capture_id": captured.capture_id,
             "outcome": outcome,
             "dropped": dropped,
         }
+
+    def _tell_outcome(self, captured: Captured, outcome: str, dropped: Sequence[str]) -> None:
+        from airflow_provider_ips.operators._log import commit_lines
+
+        for line in commit_lines(
+            outcome,
+            consumer=captured.consumer,
+            capture_id=captured.capture_id,
+            sources=captured.told["sources"],
+            dropped=dropped,
+        ):
+            self.log.info("%s", line)
 
     def _telling(self, captured: Sequence[Captured]) -> _events.Telling:
         processed = [each.told for each in captured if _events.has_rows(each.told) and not each.settled]

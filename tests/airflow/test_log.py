@@ -1,10 +1,18 @@
-"""The words in a capture's log, for someone who has never read this code."""
+"""The words in the log of a capture and of a commit, for someone who has never read this code."""
 
 import pytest
 
 from airflow_provider_ips.core.positions import Position
-from airflow_provider_ips.core.record import ColumnRange, Decision, Kind, SourceRecord, Verdict, Volume
-from airflow_provider_ips.operators._log import size, source_lines, volume
+from airflow_provider_ips.core.record import (
+    CaptureRecord,
+    ColumnRange,
+    Decision,
+    Kind,
+    SourceRecord,
+    Verdict,
+    Volume,
+)
+from airflow_provider_ips.operators._log import commit_lines, next_line, size, source_lines, volume
 
 NOON = 1_790_856_000_000
 
@@ -41,13 +49,20 @@ def record(**changes):
     return SourceRecord(**{**facts, **changes})
 
 
-def test_a_capture_in_plain_words():
+def test_a_capture_at_a_glance():
+    """One fact a line, amounts below each other, and the snapshots folded away."""
     assert list(source_lines(record(), "lake.icdc.t")) == [
-        f"db.events: captured what was added after {position(1)}, up to {position(3)}",
-        "  snapshot 2 append: captured, adds files only (2 files, 1,500 rows, 2.0 KiB)",
-        "  snapshot 3 replace: ignored, compaction adds no rows",
-        "  2 files, 1,500 rows, 2.0 KiB of 10 files, 9,000 rows, 20.0 KiB: 18.0 KiB need not be read (90.0 %)",
+        "db.events: captured what was added",
+        f"  after      {position(1)}",
+        f"  up to      {position(3)}",
+        "  captured    2 files  1,500 rows   2.0 KiB",
+        "  of         10 files  9,000 rows  20.0 KiB",
+        "  not read   18.0 KiB (90.0 %)",
         "  read it as lake.icdc.t",
+        "::group::Snapshots of db.events: 1 captured, 1 ignored",
+        "2 append: captured, adds files only (2 files, 1,500 rows, 2.0 KiB)",
+        "3 replace: ignored, compaction adds no rows",
+        "::endgroup::",
     ]
 
 
@@ -56,24 +71,83 @@ def test_what_is_unknown_is_not_told_as_zero():
 
     lines = list(source_lines(record(captured=unknown, verdicts=()), "icdc.t"))
 
-    assert lines[1] == (
-        "  2 files, an unknown number of rows, an unknown number of bytes of 10 files, 9,000 rows, 20.0 KiB"
-    )
+    assert lines[3] == "  captured    2 files  an unknown number of rows  an unknown number of bytes"
+    assert not any("not read" in line for line in lines)
 
 
 def test_ranges_and_warnings_are_told():
     known = ColumnRange(column="id", lower=1, upper=9, known=True)
     unknown = ColumnRange(column="day", lower=None, upper=None, known=False, reason="1 of 2 files has none")
+    facts = {"ranges": (known,), "partitions": (unknown,), "warnings": ("a resync",), "verdicts": ()}
 
-    lines = list(source_lines(record(ranges=(known,), partitions=(unknown,), warnings=("a resync",)), "icdc.t"))
+    lines = list(source_lines(record(**facts), "icdc.t"))
 
-    assert lines[-3:] == ["  id: 1 to 9", "  day: unknown (1 of 2 files has none)", "  warning: a resync"]
+    assert lines[-3:] == [
+        "  id         1 to 9",
+        "  day        unknown (1 of 2 files has none)",
+        "  warning    a resync",
+    ]
 
 
 def test_a_first_run_begins_at_the_beginning_of_a_branch():
-    first = next(iter(source_lines(record(kind=Kind.FULL, from_exclusive=None, branch="audit"), "icdc.t")))
+    lines = list(source_lines(record(kind=Kind.FULL, from_exclusive=None, branch="audit"), "icdc.t"))
 
-    assert first == "db.events (branch audit): captured all live files at snapshot 3 (2026-10-01T12:00:00Z)"
+    assert lines[:2] == [
+        "db.events (branch audit): captured all live files",
+        "  up to      snapshot 3 (2026-10-01T12:00:00Z)",
+    ]
+
+
+def test_a_table_that_gained_nothing_is_told_in_three_lines():
+    empty = record(kind=Kind.EMPTY, icdc_table=None, verdicts=())
+
+    assert list(source_lines(empty, None)) == [
+        "db.events: gained nothing",
+        f"  after      {position(1)}",
+        f"  up to      {position(3)}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("told", "facts"),
+    [
+        ("once they succeed, commit moves the checkpoint", {}),
+        ("will not move by itself", {"is_committed": False}),
+        ("the checkpoint stays where it is", {"detached": True}),
+        ("the checkpoint stays where it is", {"replayed": True}),
+        ("The next run looks again", {"icdc_table": None}),
+        ("without the dry run", {"is_dry": True, "detached": True, "icdc_table": None}),
+    ],
+)
+def test_a_capture_says_what_happens_next(told, facts):
+    requested = {"replayed": facts.get("replayed", False), "detached": facts.get("detached", False)}
+    sources = (record(icdc_table=facts.get("icdc_table", "icdc.t")),)
+    captured = CaptureRecord(capture_id="c", consumer="dag.capture", mode="ICDC", sources=sources, requested=requested)
+
+    line = next_line(captured, is_dry=facts.get("is_dry", False), is_committed=facts.get("is_committed", True))
+
+    assert line.startswith("Next: ")
+    assert told in line
+
+
+def test_a_commit_at_a_glance():
+    told = commit_lines(
+        "advanced",
+        consumer="dag.capture",
+        capture_id="8c72",
+        sources=[record().to_json(), record(branch="audit").to_json()],
+        dropped=["icdc.old"],
+    )
+
+    assert list(told) == [
+        "The checkpoint moved to the end of the captured range.",
+        "  consumer   dag.capture",
+        "  capture    8c72",
+        f"  up to      {position(3)} of db.events",
+        f"  up to      {position(3)} of db.events (branch audit)",
+        "  dropped    icdc.old",
+        "Next: nothing to do. The next run takes what comes after it.",
+    ]
 
 
 @pytest.mark.parametrize(
