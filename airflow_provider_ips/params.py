@@ -19,9 +19,9 @@ _SNAPSHOT_ID: Final = "^[0-9]{1,19}$"
 
 _RUN: Final = """Every choice but *as usual* is **detached**: your job processes what you ask for, and the checkpoint
 stays where it is, so that the next usual run goes on as if this one had not been."""
-_PARTITIONS: Final = """A condition on partition columns, such as `day >= '2026-10-01'`,
-`day in ('2026-10-01', '2026-10-02') and country = 'DE'`, or `ts between '2026-10-01T00:00:00' and
-'2026-10-01T23:59:59.999999'` for a table partitioned by `day(ts)`. It must select whole partitions, and is refused
+_PARTITIONS: Final = """A condition on partition columns, for example *day >= '2026-10-01'*, or
+*day in ('2026-10-01', '2026-10-02') and country = 'DE'*. Of a table partitioned by the day of a time, whole days:
+*ts between '2026-10-01T00:00:00' and '2026-10-01T23:59:59.999999'*. It must select whole partitions, and is refused
 otherwise. With *what came after …* it narrows that range."""
 _DRY_RUN: Final = """Count and report what would be captured, in the log and in the record. No table is made, nothing is
 committed, and all that is downstream is skipped."""
