@@ -145,8 +145,8 @@ class Asked:
         """How to capture then. A range of one's own has limits of its own: what it left out would not come again."""
         limits = {name: getattr(self, name) for name in LIMITS}
         if self.run is Run.USUAL:
-            limits = {name: value for name, value in limits.items() if value is not None}
-        return replace(usual, **limits)
+            return replace(usual, **{name: value for name, value in limits.items() if value is not None})
+        return replace(usual, full_refresh_above=None, **limits)
 
     def __str__(self) -> str:
         """As logs and errors tell it."""

@@ -11,7 +11,7 @@ from airflow_provider_ips.core.gaps import NO_TRACE_OF_REMOVALS, STALE_ROWS, gap
 from airflow_provider_ips.core.history import position_of
 from airflow_provider_ips.core.lineage import prove_lineage
 from airflow_provider_ips.core.ranges import judged_range, limited, range_of
-from airflow_provider_ips.core.record import Kind
+from airflow_provider_ips.core.record import Decision, Kind
 from airflow_provider_ips.core.selection import CapturePlan
 from airflow_provider_ips.core.starting import before_everything, pinned_snapshot, starting_position
 from airflow_provider_ips.core.traces import findable_position
@@ -142,4 +142,27 @@ def _plan_range(
     unbounded = 0 if attempts.last is None else ids_of(after, lineage).index(attempts.last.snapshot_id)
     judged = limited(judged_range(history, lineage, to, settings, unbounded), settings, unbounded)
     end = history.snapshot(judged[-1].verdict.snapshot_id)
-    return range_of(history, after, judged, end, settings, supersedes=bool(attempts))
+    plan = range_of(history, after, judged, end, settings, supersedes=bool(attempts))
+    return plan if settings.full_refresh_above is None else _or_everything(history, plan, settings.full_refresh_above)
+
+
+def _or_everything(history: TableHistory, plan: CapturePlan, share: float) -> CapturePlan:
+    """Take all that is live where the range is most of it anyway; never on a guess about sizes."""
+    head = history.head
+    sizes = [v.size_bytes for v in plan.verdicts if v.decision is Decision.CAPTURED]
+    whole = head.count("total-files-size") if head else None
+    if (
+        plan.is_empty
+        or not whole
+        or None in sizes
+        or plan.to_inclusive.snapshot_id != position_of(history, head).snapshot_id
+    ):
+        return plan
+    size = sum(size or 0 for size in sizes)
+    if size <= share * whole:
+        return plan
+    note = (
+        f"full_refresh_above={share}: the range has {size:,} of the table's {whole:,} bytes, so all live rows were "
+        "captured in its place"
+    )
+    return replace(everything(history, head, plan.from_exclusive, warnings=(note,)), verdicts=plan.verdicts)

@@ -82,6 +82,7 @@ class CaptureSettings:
     max_snapshots: int | None = None
     max_files: int | None = None
     max_bytes: int | None = None
+    full_refresh_above: float | None = None
     range_columns: tuple[str, ...] = ()
     equality_deletes: str = "fail"
 
@@ -96,6 +97,7 @@ class CaptureSettings:
         InitialPosition.parse(self.initial)
         for name in ("max_snapshots", "max_files", "max_bytes"):
             _positive(name, getattr(self, name))
+        _check_share(self)
         if self.captures_changes and self.on_other_operation != "fail":
             raise InputError(
                 f"on_other_operation={self.on_other_operation!r} contradicts "
@@ -228,6 +230,24 @@ def _columns(value: object) -> tuple[str, ...]:
         raise InputError(f"range_columns={value!r} is not a list of column names", remedy='for example ["event_time"]')
     _refuse_duplicates(list(listed), what="range column")
     return listed
+
+
+def _check_share(settings: CaptureSettings) -> None:
+    share = settings.full_refresh_above
+    if share is None:
+        return
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+        raise InputError(
+            f"full_refresh_above={share!r} is no share of the table",
+            consequence="It could never be reached, or always",
+            remedy="give a number between 0 and 1, for example 0.6",
+        )
+    if settings.captures_changes:
+        raise InputError(
+            f"full_refresh_above={share!r} contradicts data_operations={list(settings.data_operations)}",
+            consequence="All live rows do not tell which rows are gone, so a target would keep these",
+            remedy="leave it out; to rebuild a target ask a run for a full refresh (ips_params)",
+        )
 
 
 def _positive(name: str, value: object) -> None:

@@ -1,14 +1,22 @@
 """What a person asks of one run by the trigger form: done once, told in the record, and nothing else moves."""
 
+from dataclasses import fields
 from datetime import UTC, date, datetime
 
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_provider_ips import ips_params
-from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.checkpoints.access import ServerVariables
+from airflow_provider_ips.checkpoints.variable import VariableStore
+from airflow_provider_ips.core.asked import Asked
+from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
+from airflow_provider_ips.maintenance.collecting import find_garbage
+from tests.airflow import people
 from tests.airflow.pipelines import Job, checkpoint_of, committed_at, incremental
 from tests.airflow.tables import append, create, icdc_tables
+from tests.docs.pages import table
+from tests.docs.test_reference import code, default
 
 DONE = {"capture": "success", "work": "success", "commit": "success"}
 SKIPPED = {"capture": "success", "work": "skipped", "commit": "skipped"}
@@ -306,3 +314,92 @@ def test_a_filter_that_cannot_be_meant_is_asked_back(condition, told, days, lake
     assert told in str(ran.errors["capture"])
     assert "day" in ran.errors["capture"].remedy
     assert icdc_tables(lake) == []
+
+
+def test_a_cleared_full_refresh_is_replayed_while_nobody_has_committed_since(events, job, pipeline, run_dag):
+    """The same range, from the same table: what clearing promises."""
+    dag = pipeline("replayed")
+    asked = run_dag(dag, conf={"ips_run": "full"})
+    append(events, [4])
+
+    people.clear(asked, *DONE)
+    again = people.go_on(dag, asked)
+
+    assert again.states == DONE
+    assert job.seen == [[1, 2, 3], [1, 2, 3]]
+    assert again.xcom("capture_id") == asked.xcom("capture_id")
+
+
+@pytest.mark.parametrize("moves", [False, True], ids=["detached", "moving the checkpoint"])
+def test_a_cleared_old_run_does_not_repeat_its_full_refresh(moves, events, job, pipeline, run_dag):
+    """Later runs have committed: rows of its time, or a surprise, would be written over theirs."""
+    dag = pipeline(f"old_{moves}".lower())
+    job.fails = moves  # a full refresh that was never committed is no committed run that clearing would replay
+    asked = run_dag(dag, conf={"ips_run": "full", "ips_move_checkpoint": moves})
+    job.fails = False
+    append(events, [4])
+    run_dag(pipeline(dag.dag_id))
+    seen, stands = list(job.seen), committed_at(f"{dag.dag_id}.capture", "db.events")
+
+    people.clear(asked, *DONE)
+    again = people.go_on(dag, asked)
+
+    assert isinstance(again.errors["capture"], CheckpointConflictError)
+    assert "was asked for a full refresh" in str(again.errors["capture"])
+    assert job.seen == seen
+    assert committed_at(f"{dag.dag_id}.capture", "db.events") == stands
+
+
+def test_clearing_the_newest_full_refresh_replays_it_where_it_ended(events, job, pipeline, run_dag):
+    """It has moved the checkpoint once, and moves nothing again."""
+    dag = pipeline("newest")
+    asked = run_dag(dag, conf={"ips_run": "full", "ips_move_checkpoint": True})
+    stands = committed_at("newest.capture", "db.events")
+    append(events, [4])
+
+    people.clear(asked, *DONE)
+    again = people.go_on(dag, asked)
+
+    assert again.xcom("commit", task="commit")["outcome"] == "replayed"
+    assert job.seen == [[1, 2, 3], [1, 2, 3]]
+    assert committed_at("newest.capture", "db.events") == stands
+
+
+def test_gc_takes_detached_tables_once_they_are_old(lake, events, pipeline, run_dag):
+    """No checkpoint names them, so their age is all that keeps them: a run may be reading a young one."""
+    dag = pipeline("collected")
+    run_dag(pipeline("collected"))
+    detached = run_dag(dag, conf={"ips_run": "full"}).xcom("db.events")
+    now = int(datetime.now(tz=UTC).timestamp() * 1000)
+    stores = [VariableStore(ServerVariables())]
+
+    young = find_garbage(lake, "icdc", stores, before_ms=now - 60_000)
+    old = find_garbage(lake, "icdc", stores, before_ms=now + 60_000)
+
+    assert young.tables == ()
+    assert [table.name for table in old.tables] == [detached]
+
+
+def test_the_form_is_what_a_run_can_be_asked_for():
+    """Each field of the one is a Param of the other, with a default that asks for nothing."""
+    form = ips_params()
+    untouched = {name: param.resolve() for name, param in form.items()}
+
+    assert {name.removeprefix("ips_") for name in form} == {field.name for field in fields(Asked)}
+    assert Asked.from_params(untouched) == Asked()
+    assert all(param.schema["title"] and param.schema["description_md"] for param in form.values())
+
+
+def test_the_params_page_is_the_form():
+    """Names and defaults, as the reference lists them."""
+    documented = {code(row[0]): default(row[1]) for row in table("docs/reference/params.md", "The Params").rows}
+
+    assert documented == {name: param.value for name, param in ips_params().items()}
+
+
+def test_a_dry_run_is_told_in_the_log(events, pipeline, run_dag, caplog):
+    """With its amounts, though there is no table to read them from."""
+    run_dag(pipeline("told"), conf={"ips_dry_run": True})
+
+    told = [message for message in caplog.messages if "3 rows" in message]
+    assert told
