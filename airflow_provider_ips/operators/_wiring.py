@@ -74,6 +74,7 @@ def check_dag(dag: DAG) -> None:
             )
         _check_pair(dag, capture, commit)
         _check_uses(sorted(name for name, sources in pulled.items() if capture.task_id in sources), capture, commit)
+        _have_jobs_told_apart(dag, tasks_between(capture, commit))
     _refuse_shared_consumers(dag)
     _have_failures_explained(dag, pulled)
 
@@ -89,6 +90,19 @@ def _have_failures_explained(dag: DAG, pulled: Mapping[str, Collection[str]]) ->
             continue
         if name_lost_files not in task.on_failure_callback:
             task.on_failure_callback = [*task.on_failure_callback, name_lost_files]
+
+
+def _have_jobs_told_apart(dag: DAG, task_ids: Collection[str]) -> None:
+    """Let a task that resumes its job know for which capture the job was. Told by its method: importing costs time."""
+    from airflow_provider_ips.operators._resumed import forgetting
+
+    for task in (dag.task_dict[task_id] for task_id in task_ids):
+        if not hasattr(getattr(task, "operator_class", type(task)), "execute_resumable"):
+            continue
+        if isinstance(task, MappedOperator):
+            task.partial_kwargs["pre_execute"] = forgetting(task.partial_kwargs.get("pre_execute"))
+        else:
+            task._pre_execute_hook = forgetting(task._pre_execute_hook)  # noqa: SLF001 - as the argument pre_execute= does
 
 
 def capture_of(commit: IpCommitOperator, dag: DAG) -> Operator:

@@ -15,10 +15,16 @@ import pytest
 from airflow_provider_ips.core.checkpoint import Checkpoint
 from airflow_provider_ips.core.identifiers import variable_key
 from tests.airflow.tables import icdc_tables
-from tests.components.deployment import deployed
+from tests.components.deployment import Deployment, deployed
 from tests.components.jobs import Orders
 from tests.components.lake import Lake
 from tests.components.rest import Rest
+
+STORIES = (
+    *("killed", "cleared", "older", "marked", "trusting", "mapped"),
+    *("deferring", "resumable", "watching", "rivals", "patient", "backfilled", "sharing", "reused", "depending"),
+)
+"""Each has a catalog of this name, and mostly a DAG."""
 
 DAGS = Path(__file__).parent / "dags"
 _PARTS = pytest.StashKey[ExitStack]()
@@ -33,16 +39,9 @@ def pytest_sessionstart(session):
     folder = Path(tempfile.mkdtemp(prefix="ips-components-"))
     stack = config.stash[_PARTS] = ExitStack()
     stack.callback(_tidy, folder, session)
-    airflow = stack.enter_context(deployed(folder, dags=DAGS))
-    # Made before anybody needs it: two workers would make the catalog's own tables at the same time.
-    _ = airflow.lake.catalog
+    airflow = stack.enter_context(deployed(folder, dags=DAGS, lakes=STORIES))
     airflow.rest.wait_for(lambda: airflow.rest.knows("killed"), "the DAG files to be read")
-    config.stash[_ADDRESS] = {
-        "folder": str(folder),
-        "url": airflow.url,
-        "headers": dict(airflow.rest.headers),
-        "uri": airflow.lake.uri,
-    }
+    config.stash[_ADDRESS] = airflow.address()
 
 
 def pytest_configure_node(node):
@@ -65,52 +64,101 @@ def _tidy(folder, session):
 
 @dataclass
 class World:
-    """What a story is told with."""
+    """What a story is told with: a DAG of this name, a catalog of this name, a source and a target in it."""
 
+    name: str
     rest: Rest
     lake: Lake
     orders: Orders
 
-    def checkpoint(self, consumer):
+    def tables(self, ids=()):
+        """Make the source, with rows, and an empty target."""
+        self.lake.create(f"db.{self.name}_target")
+        self.lake.create(f"db.{self.name}", ids)
+
+    def append(self, ids):
+        self.lake.append(f"db.{self.name}", ids)
+
+    @property
+    def target(self):
+        return self.lake.rows(f"db.{self.name}_target")
+
+    @property
+    def head(self):
+        return self.lake.head(f"db.{self.name}")
+
+    def checkpoint(self, consumer=None):
+        consumer = consumer or f"{self.name}.capture"
         text = self.rest.variable(variable_key(consumer))
         return None if text is None else Checkpoint.parse(text, consumer=consumer)
 
-    def committed(self, dag_id, source=None):
-        """The snapshot up to which a DAG has committed; None where it has not."""
-        checkpoint = self.checkpoint(f"{dag_id}.capture")
-        position = checkpoint and checkpoint.position_of(source or f"db.{dag_id}", "main")
+    def committed(self, consumer=None, source=None):
+        """The snapshot up to which a consumer has committed; None where it has not."""
+        checkpoint = self.checkpoint(consumer)
+        position = checkpoint and checkpoint.position_of(source or f"db.{self.name}", "main")
         return position.snapshot_id if position else None
 
-    def pending(self, dag_id):
-        checkpoint = self.checkpoint(f"{dag_id}.capture")
+    @property
+    def pending(self):
+        checkpoint = self.checkpoint()
         return checkpoint and checkpoint.pending
 
-    def tables(self, dag_id, ids=()):
-        """Make the story's source, with rows, and its empty target."""
-        self.lake.create(f"db.{dag_id}_target")
-        self.lake.create(f"db.{dag_id}", ids)
+    @property
+    def captured(self):
+        """The ICDC tables there are."""
+        return icdc_tables(self.lake.catalog)
 
-    def append(self, dag_id, ids):
-        self.lake.append(f"db.{dag_id}", ids)
-
-    def target(self, dag_id):
-        return self.lake.rows(f"db.{dag_id}_target")
-
-    def captured(self, dag_id):
-        """The ICDC tables there are of a story's source."""
-        return [name for name in icdc_tables(self.lake.catalog) if name.startswith(f"icdc.db_{dag_id}_")]
-
-    def run(self, dag_id, run_id=None, **options):
+    def run(self, run_id=None, **options):
         """Trigger a run and wait for its end."""
-        run_id = self.rest.trigger(dag_id, run_id, **options)
-        return run_id, self.rest.finish(dag_id, run_id)
+        run_id = self.rest.trigger(self.name, run_id, **options)
+        return run_id, self.finish(run_id)
+
+    def finish(self, run_id):
+        return self.rest.finish(self.name, run_id)
+
+    def log(self, run_id, task_id, try_number=None):
+        """What a task said, by default in its last try."""
+        tries = try_number or self.rest.tasks(self.name, run_id)[task_id]["try_number"]
+        return self.rest.log(self.name, run_id, task_id, tries)
+
+    def hold(self, point):
+        self.orders.hold(f"{self.name}.{point}")
+
+    def fail(self, point):
+        self.orders.fail(f"{self.name}.{point}")
+
+    def release(self, point):
+        self.orders.release(f"{self.name}.{point}")
+
+    def until_held(self, point):
+        self.rest.wait_for(lambda: self.orders.reached(f"{self.name}.{point}"), f"{self.name}.{point} to be reached")
+
+    def until_noted(self):
+        """Wait for a capture to note another range than was noted, and return it."""
+        before = self.pending
+        return lambda: self.rest.wait_for(
+            lambda: self.pending if self.pending != before else None, "the capture to note its range"
+        )
 
 
 @pytest.fixture(scope="session")
-def world(request):
+def airflow(request):
+    """The deployment; one that nobody has started says how to."""
     config = request.config
-    address = getattr(config, "workerinput", {}).get("deployment") or config.stash[_ADDRESS]
-    rest = Rest(address["url"], headers=address["headers"])
-    folder = Path(address["folder"])
-    lake = Lake(uri=address["uri"], warehouse=folder / "warehouse")
-    return World(rest=rest, lake=lake, orders=Orders(folder / "control"))
+    address = getattr(config, "workerinput", {}).get("deployment") or config.stash.get(_ADDRESS, None)
+    if address is None:
+        raise RuntimeError(
+            "nobody has started the deployment: call pytest with tests/components, or make test-components"
+        )
+    return Deployment.at(address)
+
+
+@pytest.fixture
+def story(airflow):
+    """Tell a story about the DAG of this name."""
+
+    def begin(name, lake=None):
+        orders = Orders(airflow.environment["IPS_CONTROL"])
+        return World(name=name, rest=airflow.rest, lake=airflow.lakes[lake or name], orders=orders)
+
+    return begin

@@ -6,12 +6,12 @@ brings it back.
 """
 
 import json
-import signal
+import os
 import socket
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -53,64 +53,110 @@ QUICK = {
     "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
     "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
 }
+PRELOAD = """
+# Tasks are forked from the scheduler: what it has imported, none of them pays for again.
+import pyarrow.parquet, pyiceberg.catalog.sql, pyiceberg.io.pyarrow
+import airflow_provider_ips.iceberg
+import airflow_provider_ips.operators._capture_run, airflow_provider_ips.operators._commit_run
+"""
 
 
 @dataclass
 class Deployment:
-    """The running parts, where they are, and what they say."""
+    """The running parts, where they are, and what they say. Any process may use it: what runs is noted in files."""
 
     folder: Path
     environment: dict[str, str]
     url: str
-    lake: Lake
+    lakes: dict[str, Lake]
     rest: Rest
-    processes: dict[str, subprocess.Popen] = field(default_factory=dict)
 
     def start(self, *names):
         """Start parts that are not running, and wait until they say that they are well."""
         for name in names:
             with (self.folder / f"{name}.log").open("ab") as log:
-                self.processes[name] = subprocess.Popen(
+                process = subprocess.Popen(
                     [sys.executable, "-m", "airflow", *PARTS[name]],
                     env=self.environment,
                     cwd=self.folder,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
-                    # A group of its own, so that it is stopped with what it started and nothing else is.
+                    # A session of its own: Ctrl-C is for the tests, which then stop the parts in order.
                     start_new_session=True,
                 )
+            with (self.folder / f"{name}.pids").open("a") as pids:
+                pids.write(f"{process.pid}\n")
         until(lambda: self._are_well(names), seconds=SECONDS_TO_START, what=f"{names} to be well")
 
-    def kill(self, name):
-        """SIGKILL a part and everything it started: what a machine does that loses power."""
-        family = self.family(name)
+    def address(self):
+        """All that another process needs to know to use the same deployment."""
+        return {
+            "folder": str(self.folder),
+            "environment": self.environment,
+            "url": self.url,
+            "headers": self.rest.headers,
+            "lakes": {name: lake.uri for name, lake in self.lakes.items()},
+        }
+
+    @classmethod
+    def at(cls, address):
+        """Use a deployment that another process has started, and will stop."""
+        folder = Path(address["folder"])
+        return cls(
+            folder=folder,
+            environment=address["environment"],
+            url=address["url"],
+            lakes={name: Lake(name=name, uri=uri, warehouse=folder / name) for name, uri in address["lakes"].items()},
+            rest=Rest(address["url"], headers=address["headers"]),
+        )
+
+    def kill(self, name, *, alone=False):
+        """SIGKILL a part and everything it started, as when a machine loses power; or the part alone.
+
+        What it leaves behind then is found again, and stopped, by the environment it was started in.
+        """
+        family = self.family(name)[:1] if alone else self.family(name)
         for process in family:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        self.processes[name].wait(SECONDS_TO_STOP)
-        psutil.wait_procs(family, timeout=SECONDS_TO_STOP)
-        return len(family)
+        until(lambda: not any(map(is_alive, family)), seconds=SECONDS_TO_STOP, what=f"{name} to die")
 
     def family(self, name):
-        """A part's process and all that it started, children first known before anything dies."""
-        try:
-            root = psutil.Process(self.processes[name].pid)
+        """A part's process and all that it started, known before anything dies."""
+        with suppress(psutil.NoSuchProcess):
+            root = psutil.Process(self._pids(name)[-1])
             return [root, *root.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            return []
+        return []
 
     def stop(self):
-        """Ask, wait, then insist, on every process that was started."""
-        family = [process for name in self.processes for process in self.family(name)]
-        for process in self.processes.values():
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-        _, alive = psutil.wait_procs(family, timeout=SECONDS_TO_STOP)
-        for process in alive:
+        """Ask, wait, then insist, on every process that belongs to this deployment."""
+        for name in self._started():
+            for root in self.family(name)[:1]:
+                with suppress(psutil.NoSuchProcess):
+                    root.terminate()
+        with suppress(AssertionError):
+            until(lambda: not self._members(), seconds=SECONDS_TO_STOP)
+        for process in self._members():
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(alive, timeout=SECONDS_TO_STOP)
+        until(lambda: not self._members(), seconds=SECONDS_TO_STOP, what=f"the processes of {self.folder} to end")
+
+    def _members(self):
+        """All processes of this user that were started with this deployment's own folder in their environment."""
+        mine = self.environment["AIRFLOW_HOME"]
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if process.pid != os.getpid() and process.environ().get("AIRFLOW_HOME") == mine and is_alive(process):
+                    found.append(process)
+        return found
+
+    def _started(self):
+        return [path.stem for path in self.folder.glob("*.pids")]
+
+    def _pids(self, name):
+        return [int(line) for line in (self.folder / f"{name}.pids").read_text().split()]
 
     def run(self, *command, timeout=120):
         """Run an ``airflow`` command in this deployment and return what it printed."""
@@ -127,20 +173,23 @@ class Deployment:
         return answer.stdout
 
     def _are_well(self, names):
-        for name, process in self.processes.items():
-            assert process.poll() is None, f"{name} ended with {process.returncode}; see {self.folder / name}.log"
+        for name in names:
+            assert self.family(name), f"{name} has ended; see {self.folder / name}.log"
         health = self.rest.health()
         wanted = ["metadatabase", *(name.replace("-", "_") for name in names if name != "api-server")]
         return all((health.get(part) or {}).get("status") == "healthy" for part in wanted)
 
 
 @contextmanager
-def deployed(folder, *, dags, settings=None):
-    """Start everything in ``folder``, whose logs stay there; DAG files come from ``dags``."""
+def deployed(folder, *, dags, lakes=("lake",), settings=None):
+    """Start everything in ``folder``, whose logs stay there; DAG files come from ``dags``.
+
+    There is one catalog, in a database of its own, for each name in ``lakes``, and an Airflow connection of that name.
+    """
     with postgres_server(password="postgres") as server:  # noqa: S106 - on a socket that only this machine reaches
-        for database in ("airflow", "lake"):
+        for database in ("airflow", *lakes):
             _create_database(server, database)
-        deployment = _prepare(Path(folder), Path(dags), server.rpartition("/")[0], settings or {})
+        deployment = _prepare(Path(folder), Path(dags), server.rpartition("/")[0], lakes, settings or {})
         deployment.run("db", "migrate", timeout=SECONDS_TO_START)
         try:
             deployment.start(*PARTS)
@@ -150,12 +199,13 @@ def deployed(folder, *, dags, settings=None):
             deployment.stop()
 
 
-def _prepare(folder, dags, server, settings):
+def _prepare(folder, dags, server, lakes, settings):
     port = _free_port()
     url = f"http://{HOST}:{port}"
     home = folder / "airflow"
-    for part in (home / "logs", folder / "control", folder / "warehouse"):
+    for part in (home / "logs", home / "config", folder / "control"):
         part.mkdir(parents=True)
+    (home / "config" / "airflow_local_settings.py").write_text(PRELOAD)
     (home / "passwords.json").write_text(json.dumps({USER: PASSWORD}))
     database = f"postgresql+psycopg2://postgres:postgres@{server}"
     environment = {
@@ -175,9 +225,9 @@ def _prepare(folder, dags, server, settings):
         "IPS_CONTROL": str(folder / "control"),
         **settings,
     }
-    lake = Lake(uri=f"{database}/lake", warehouse=folder / "warehouse")
-    environment["AIRFLOW_CONN_LAKE"] = lake.connection()
-    return Deployment(folder=folder, environment=environment, url=url, lake=lake, rest=Rest(url))
+    opened = {name: Lake(name=name, uri=f"{database}/{name}", warehouse=folder / name) for name in lakes}
+    environment |= {f"AIRFLOW_CONN_{name.upper()}": lake.connection() for name, lake in opened.items()}
+    return Deployment(folder=folder, environment=environment, url=url, lakes=opened, rest=Rest(url))
 
 
 def _create_database(server, name):
@@ -187,6 +237,13 @@ def _create_database(server, name):
     with engine.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name}"))
     engine.dispose()
+
+
+def is_alive(process):
+    """A process that nobody has waited for yet is dead all the same."""
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _free_port():

@@ -7,14 +7,14 @@ from pathlib import Path
 PATIENCE_S = 120
 
 
-def append_once(source, target, capture_id, *, name):
+def append_once(source, target, capture_id, *, name, lake):
     """Append what was captured, unless the target carries its stamp already: the job of docs/patterns/append.md."""
     from airflow_provider_ips.core.stamps import STAMP, carries_stamp
     from airflow_provider_ips.hooks.ips import IpsHook
     from airflow_provider_ips.iceberg import open_source
 
     obey(f"{name}.begin")
-    catalog = IpsHook("lake").catalog
+    catalog = IpsHook(lake).catalog
     if carries_stamp(open_source(catalog, target), capture_id):
         print(f"{target} has the rows of {capture_id} already")
     else:

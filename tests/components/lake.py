@@ -1,4 +1,4 @@
-"""The tables of a deployment: a SQL catalog in its PostgreSQL, which can be made to hold its breath."""
+"""The tables of a story: a SQL catalog in the deployment's PostgreSQL, which can be made to hold its breath."""
 
 import json
 from contextlib import contextmanager
@@ -8,13 +8,12 @@ from pathlib import Path
 
 from tests.airflow import tables
 
-NAME = "lake"
-
 
 @dataclass
 class Lake:
-    """A catalog, and the connection by which Airflow's tasks reach it."""
+    """A catalog, and the connection of its name by which Airflow's tasks reach it."""
 
+    name: str
     uri: str
     warehouse: Path
 
@@ -23,14 +22,15 @@ class Lake:
         return {"type": "sql", "uri": self.uri, "warehouse": f"file://{self.warehouse}"}
 
     def connection(self):
-        """What ``AIRFLOW_CONN_LAKE`` says."""
+        """What the environment variable of the connection says."""
         return json.dumps({"conn_type": "iceberg", "extra": self.properties})
 
     @cached_property
     def catalog(self):
         from pyiceberg.catalog import load_catalog
 
-        catalog = load_catalog(NAME, **self.properties)
+        self.warehouse.mkdir(exist_ok=True)
+        catalog = load_catalog(self.name, **self.properties)
         for namespace in ("db", "icdc"):
             catalog.create_namespace_if_not_exists(namespace)
         return catalog

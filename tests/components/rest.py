@@ -76,6 +76,10 @@ class Rest:
         found = self.ask("GET", f"{_run(dag_id, run_id)}/taskInstances", params={"limit": 500})["task_instances"]
         return {t["task_id"] if t["map_index"] < 0 else f"{t['task_id']}[{t['map_index']}]": t for t in found}
 
+    def tries(self, dag_id, run_id, task_id):
+        """All tries of a task that have ended or are under way."""
+        return self.ask("GET", f"{_run(dag_id, run_id)}/taskInstances/{task_id}/tries")["task_instances"]
+
     def states(self, dag_id, run_id):
         return {name: task["state"] for name, task in self.tasks(dag_id, run_id).items()}
 
@@ -125,7 +129,7 @@ class Rest:
         """What a task said in one of its tries."""
         path = f"{_run(dag_id, run_id)}/taskInstances/{task_id}/logs/{try_number}"
         content = self.ask("GET", path, params={"full_content": True, "map_index": map_index})["content"]
-        return "\n".join(str(line.get("event", line)) if isinstance(line, dict) else str(line) for line in content)
+        return "\n".join(map(str, content))
 
     def variable(self, key):
         """A Variable's value; None where there is none."""
@@ -134,7 +138,7 @@ class Rest:
 
     def asset_events(self, dag_id=None):
         """Asset events, oldest first."""
-        return self.ask("GET", "/assets/events", params={"limit": 500, "order_by": "id"})["asset_events"]
+        return self.ask("GET", "/assets/events", params={"limit": 500, "order_by": "timestamp"})["asset_events"]
 
 
 def _run(dag_id, run_id):
