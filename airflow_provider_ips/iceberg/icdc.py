@@ -12,6 +12,7 @@ from airflow_provider_ips.core.identifiers import TableIdentifier
 from airflow_provider_ips.core.record import Decision, Kind, SourceRecord, Volume
 from airflow_provider_ips.iceberg.access import icdc_access
 from airflow_provider_ips.iceberg.building import Build
+from airflow_provider_ips.iceberg.collector import paused_collector
 from airflow_provider_ips.iceberg.columns import check_columns, column_ranges
 from airflow_provider_ips.iceberg.faults import mapped
 from airflow_provider_ips.iceberg.metadata import Identity
@@ -54,6 +55,7 @@ class PreparedIcdc:
     icdc: IcdcTable | None
     before: IcdcTable | None
 
+    @paused_collector()
     def publish(self) -> SourceRecord:
         """Write the metadata and register it; an earlier attempt of the same capture is taken as it is.
 
