@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import DAG, Asset
+from airflow.sdk import DAG
 
-from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, iceberg_asset
 
 # Spark's name of the catalog, and the Airflow connection to the same one.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
-LOG = Asset("playback_log_staged")
+LOG = iceberg_asset("db.playback_log_staged", iceberg_conn_id=LAKE)
 COMMON = {"start_date": datetime(2025, 1, 1, tzinfo=UTC), "max_active_runs": 1, "tags": ["ips", "example"]}
 
 with DAG("ips_multi_stage_1", schedule="@daily", catchup=False, doc_md=__doc__, **COMMON):
@@ -33,7 +33,7 @@ with DAG("ips_multi_stage_1", schedule="@daily", catchup=False, doc_md=__doc__, 
         application_args=["--source", capture.output["db.playback"], "--target", f"{LAKE}.db.playback_log_staged"],
         conf={"spark.sql.iceberg.snapshot-property.ips-capture-id": capture.output["capture_id"]},
     )
-    commit = IpCommitOperator(task_id="commit", capture=capture, outlets=[LOG])
+    commit = IpCommitOperator(task_id="commit", capture=capture, target_assets=LOG)
     capture >> insert >> commit
 
 with DAG("ips_multi_stage_2", schedule=[LOG], doc_md=__doc__, **COMMON):

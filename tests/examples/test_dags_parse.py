@@ -29,6 +29,9 @@ def test_every_example_parses(tmp_path):
     assert errors == {}
     assert dag_ids == [
         "ips_append",
+        "ips_asset_or_time",
+        "ips_asset_stage_1",
+        "ips_asset_stage_2",
         "ips_changes",
         "ips_maintenance",
         "ips_merge",

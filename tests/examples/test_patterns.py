@@ -197,6 +197,32 @@ def test_multi_stage_hands_on_what_the_first_stage_wrote(sqlite_world):
     assert aggregated(world, "db.titles_per_day_staged") == titles_per_day(events)
 
 
+def test_assets_lead_from_the_watched_table_through_both_stages(sqlite_world):
+    """Stage 1 tells the asset that stage 2 waits for, once; the DAG with a clock besides keeps a target of its own."""
+    world = sqlite_world
+    day = world.gain_a_day("db.playback")
+    world.run("ips_asset_stage_1", day)
+    _, record = world.run("ips_asset_stage_2", day)
+    assert_reads_new_files_only(record, world, "db.playback_log_watched")
+    world.run("ips_asset_or_time", day)
+    events = world.rows("db.playback")
+    assert log_rows(world, "db.playback_log_watched") == as_appended(events)
+    assert aggregated(world, "db.titles_per_day_watched") == titles_per_day(events)
+    assert len(world.rows("db.watching_by_event")) == len(stopped_at(events))
+    assert world.ask(assets_told) == ["iceberg://lake/db/playback_log_watched"]
+
+
+def assets_told():
+    """The assets that got an event, in a process where Airflow is at hand."""
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        events = session.scalars(select(AssetModel.uri).join(AssetEvent, AssetEvent.asset_id == AssetModel.id))
+        return sorted(uri for uri in events if uri.startswith("iceberg://"))
+
+
 @pytest.mark.postgres
 def test_merge_works_on_a_catalog_in_postgresql(postgres_world):
     """Spark's JDBC catalog and PyIceberg's SQL catalog share a PostgreSQL database as they share a SQLite file."""
