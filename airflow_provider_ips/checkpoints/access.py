@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_provider_ips.core.errors import IpsError, StoreUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 class VariableAccess(Protocol):
@@ -26,6 +26,10 @@ class VariableAccess(Protocol):
 
     def keys(self, *, prefix: str) -> Sequence[str]:
         """List keys in the metadata database. Raises if the list cannot be had, so its answer is proof."""
+        ...
+
+    def shadowed_by(self, key: str) -> str | None:
+        """Name what answers in place of the metadata database, as far as this process can tell."""
         ...
 
 
@@ -57,6 +61,11 @@ class TaskVariables:
         with _answered(f"Variables could not be listed by prefix {prefix!r}"):
             return list(Variable.keys(prefix=prefix))
 
+    def shadowed_by(self, key: str) -> str | None:
+        from airflow.sdk.execution_time.supervisor import ensure_secrets_backend_loaded
+
+        return _first_with(key, ensure_secrets_backend_loaded())
+
 
 class ServerVariables:
     """In a command on a machine that reaches the metadata database."""
@@ -82,6 +91,26 @@ class ServerVariables:
         with _answered(f"Variables could not be listed by prefix {prefix!r}"), create_session() as session:
             found = select(Variable.key).where(Variable.key.startswith(prefix, autoescape=True)).order_by(Variable.key)
             return list(session.scalars(found))
+
+    def shadowed_by(self, key: str) -> str | None:
+        from airflow.configuration import ensure_secrets_loaded
+
+        return _first_with(key, ensure_secrets_loaded())
+
+
+_KEEPERS = ("MetastoreBackend", "ExecutionAPISecretsBackend")
+"""What reads the metadata database itself, on a server and through the API server."""
+
+
+def _first_with(key: str, backends: Iterable[Any]) -> str | None:
+    """One that fails is passed over, as Airflow does when it reads."""
+    for backend in backends:
+        if type(backend).__name__ in _KEEPERS:
+            continue
+        with suppress(Exception):
+            if backend.get_variable(key) is not None:
+                return type(backend).__name__
+    return None
 
 
 def _forget_cached(key: str) -> None:

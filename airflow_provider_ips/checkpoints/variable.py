@@ -70,6 +70,8 @@ class VariableStore:
 
     def _read_text(self, key: str, consumer: str) -> str | None:
         """Prove absence: during an outage Airflow says "not found" too, and under another encryption key as well."""
+        if who := self.access.shadowed_by(key):
+            raise _shadowed(key, consumer, who)
         text = self.access.get(key)
         exists = text is not None or key in self.access.keys(prefix=key)
         if exists and (text is None or text.startswith(_CIPHERTEXT)):
@@ -148,6 +150,15 @@ def _configured_words() -> tuple[str, ...]:
         return ()
     listed = conf.get("core", "sensitive_var_conn_names", fallback="")
     return tuple(word.strip().lower() for word in listed.split(",") if word.strip())
+
+
+def _shadowed(key: str, consumer: str, who: str) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"Variable {key!r}, the checkpoint of consumer {consumer!r}, is shadowed by {who}",
+        consequence="What is read there is not what commits write: the position would stand still, and what was "
+        "written since would be written over",
+        remedy=f"remove {key!r} from there; an environment variable of that kind is called AIRFLOW_VAR_{key.upper()}",
+    )
 
 
 def _not_stored(key: str, consumer: str) -> StoreUnavailableError:

@@ -58,13 +58,7 @@ class Terminal:
         return sys.stdin.readline()
 
     def who_shadows(self, key: str) -> str | None:
-        from airflow.configuration import ensure_secrets_loaded
-        from airflow.secrets.metastore import MetastoreBackend
-
-        for backend in ensure_secrets_loaded():
-            if not isinstance(backend, MetastoreBackend) and backend.get_variable(key) is not None:
-                return type(backend).__name__
-        return ""
+        return self.variables.shadowed_by(key) or ""
 
     def schedule_gap_ms(self, dag_id: str) -> int | None:
         from datetime import UTC, datetime, timedelta

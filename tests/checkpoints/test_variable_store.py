@@ -2,6 +2,7 @@
 
 # ruff: noqa: AIR311 - the rows in the database are the subject
 
+import json
 import os
 import sqlite3
 from collections.abc import Callable
@@ -157,6 +158,9 @@ class Meddled:
     def keys(self, *, prefix):
         return self.inner.keys(prefix=prefix)
 
+    def shadowed_by(self, key):
+        return self.inner.shadowed_by(key)
+
     def set(self, key, value, *, description):
         self.on_set(self.inner, key, value, description)
 
@@ -195,13 +199,67 @@ def test_a_write_that_failed_is_a_failure(store, first, consumer):
     assert store.read(consumer) is None
 
 
-def test_a_variable_that_something_shadows_is_refused(store, first, consumer, monkeypatch):
-    """An environment variable or secrets backend wins over the database: the position would seem to stand still."""
+@pytest.fixture
+def vault(monkeypatch, tmp_path):
+    """A secrets backend that is asked before the database: a file of Variables."""
+
+    def hold(key, value):
+        held = tmp_path / "held.json"
+        held.write_text(json.dumps({key: value}))
+        backend = "airflow.secrets.local_filesystem.LocalFilesystemBackend"
+        monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND", backend)
+        monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND_KWARGS", json.dumps({"variables_file_path": str(held)}))
+
+    return hold
+
+
+@pytest.mark.parametrize("by", ["environment", "vault"])
+def test_a_variable_that_something_shadows_is_refused(store, first, consumer, monkeypatch, vault, by):
+    """An old copy elsewhere wins over the database: neither is it read, nor is what was written since written over."""
+    store.write(first, expected_revision=None)
+    store.write(following(first), expected_revision=1)
+    key = variable_key(consumer)
+    if by == "vault":
+        vault(key, first.to_text())
+    else:
+        monkeypatch.setenv(f"AIRFLOW_VAR_{key.upper()}", first.to_text())
+    for attempt in (lambda: store.read(consumer), lambda: store.write(following(first), expected_revision=1)):
+        with pytest.raises(StoreUnavailableError, match="is shadowed by") as caught:
+            attempt()
+        assert "AIRFLOW_VAR_" in caught.value.remedy
+    assert stored(consumer).val == following(first).to_text()
+
+
+def test_a_shadow_in_a_worker_is_noticed_there(run_dag, store, first, consumer, monkeypatch):
+    """The task asks what stands before the API server."""
     store.write(first, expected_revision=None)
     monkeypatch.setenv(f"AIRFLOW_VAR_{variable_key(consumer).upper()}", first.to_text())
-    with pytest.raises(StoreUnavailableError, match="reads back as something else") as caught:
-        store.write(following(first), expected_revision=1)
-    assert "AIRFLOW_VAR_" in caught.value.remedy
+
+    def work():
+        try:
+            return str(VariableStore().read(consumer))
+        except StoreUnavailableError as error:
+            return error.problem
+
+    assert "EnvironmentVariablesBackend" in in_a_task(run_dag, consumer, work)
+
+
+def test_a_shadow_that_only_the_server_sees_is_found_by_reading_back(first, consumer):
+    """What was written is not what is read, whoever answers."""
+
+    @dataclass
+    class Lagging(Meddled):
+        def get(self, key):
+            return None if self.inner.get(key) is None else first.to_text()
+
+        def shadowed_by(self, key):
+            return None
+
+    plainly = Meddled(lambda variables, key, value, description: variables.set(key, value, description=description))
+    VariableStore(access=plainly).write(first, expected_revision=None)
+    lagging = VariableStore(access=Lagging(plainly.on_set))
+    with pytest.raises(StoreUnavailableError, match="reads back as something else"):
+        lagging.write(following(first), expected_revision=1)
 
 
 def test_a_cache_of_secrets_is_not_asked(store, first, consumer, monkeypatch):

@@ -88,7 +88,7 @@ STORIES = {
 }
 
 
-@pytest.fixture(scope="module", params=STORIES.values(), ids=STORIES)
+@pytest.fixture(scope="module", params=list(STORIES.values()), ids=list(STORIES))
 def story(request, tmp_path_factory):
     """A world as it is before the accident."""
     JOURNAL.stop()

@@ -56,6 +56,9 @@ class Variables:
     def keys(self, *, prefix):
         return self._call("keys", lambda: [key for key in self.rows if key.startswith(prefix)])
 
+    def shadowed_by(self, _key):
+        return None
+
     def _call(self, verb, function):
         try:
             return JOURNAL.call(f"variables.{verb}", function)
