@@ -6,10 +6,11 @@ PYTEST_ARGS ?=
 HISTORIES_ARGS ?=
 BENCH_ARGS ?= --publish
 COMPARE_ARGS ?=
+WATCH_ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture compare test test-components test-histories test-crash check check-format fix constraints build smoke clean
+.PHONY: help env jars spark-jars demo ui bench-capture bench-watch compare test test-components test-histories test-crash check check-format fix constraints build smoke clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +33,9 @@ ui: spark-jars ## Airflow with the example DAGs and the demo's tables, on 127.0.
 bench-capture: jars ## capture against Iceberg's Java API and PyIceberg, into docs (an hour; BENCH_ARGS=--quick: minutes)
 	@case '$(BENCH_ARGS)' in *--publish*) uv pip install --quiet --constraint constraints.txt matplotlib ;; esac
 	@python -m benchmarks.capture $(BENCH_ARGS)
+
+bench-watch: env ## 200 watched tables on one triggerer: its loop's lag, calls to the catalog, append to event (2 minutes)
+	@python -m benchmarks.watch $(WATCH_ARGS)
 
 compare: jars ## this package and other ways on the same tables, who is right (COMPARE_ARGS='--only merge')
 	@python -m benchmarks.compare $(COMPARE_ARGS)

@@ -62,6 +62,12 @@ class Thresholds:
                 consequence="There is no threshold that age could overrule: any appended row ends the wait already",
                 remedy="set a threshold, or leave or_after out",
             )
+        if patience is not None and all(_has_own_age(value) for value in given.values() if value is not None):
+            raise InputError(
+                f"or_after={or_after!r}, and every threshold has an or_after of its own",
+                consequence="It contradicts them, and would do nothing",
+                remedy="leave it out, or leave it to a threshold that has none",
+            )
         return cls(**{name: _threshold(name, value, patience) for name, value in given.items()})
 
     def to_json(self) -> dict[str, list[float | None] | None]:
@@ -77,6 +83,12 @@ class Thresholds:
             ("min_bytes", "bytes", self.min_bytes),
         )
         return tuple((name, unit, at_least) for name, unit, at_least in every if at_least is not None)
+
+
+def _has_own_age(value: object) -> bool:
+    if isinstance(value, AtLeast):
+        return value.or_after_s is not None
+    return isinstance(value, list | tuple) and len(value) == 2 and value[1] is not None  # noqa: PLR2004 - a pair
 
 
 def _threshold(name: str, value: object, patience: float | None) -> AtLeast | None:

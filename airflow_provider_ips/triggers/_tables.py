@@ -10,7 +10,9 @@ import asyncio
 import contextvars
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -18,7 +20,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from airflow_provider_ips.core.errors import CatalogError, IpsError, StoreUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyiceberg.catalog import Catalog
 
@@ -26,9 +28,13 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.positions import Position
     from airflow_provider_ips.core.store import CheckpointStore
     from airflow_provider_ips.core.watch import SourceKey
+    from airflow_provider_ips.iceberg.source import IcebergSource
 
-MAX_CALLS_AT_ONCE = 8
-"""What all our triggers in one triggerer together ask of catalogs and storage at a time."""
+MAX_CALLS_AT_ONCE = 4
+"""What all our triggers in one triggerer together ask of catalogs and storage at a time.
+
+More would ask faster where a catalog is slow, and parsing what it answers in more threads keeps the event loop waiting
+for its turn."""
 
 CATALOG_KEPT_S = 600.0
 """Opening a REST catalog costs a token and a configuration call; a changed connection is seen after this time."""
@@ -61,6 +67,8 @@ class Loaded:
 
     histories: Mapping[SourceKey, TableHistory | None]
     errors: Mapping[SourceKey, Exception]
+    next_in_s: float = 0.0
+    """When the next round is due, which is later while the catalog is out."""
 
 
 @dataclass(slots=True)
@@ -71,16 +79,49 @@ class Tables:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _catalog: Catalog | None = None
     _opened_at_s: float = 0.0
+    _keeping: threading.Lock = field(default_factory=threading.Lock)
+    """Never held while anything is waited for: the event loop takes it, too."""
 
-    def load(self, key: SourceKey) -> TableHistory | None:
+    _watched: Counter[SourceKey] = field(default_factory=Counter)
+    _kept: dict[SourceKey, IcebergSource] = field(default_factory=dict)
+
+    def load(self, key: SourceKey) -> IcebergSource | None:
         """Load one source: one catalog load. None if it does not exist yet."""
         from airflow_provider_ips.iceberg.presence import open_if_there
 
         try:
-            return open_if_there(self.catalog(), key.table, key.branch)
+            loaded = open_if_there(self.catalog(), key.table, key.branch)
         except Exception:
             self.forget()
             raise
+        return None if loaded is None else self._unless_unchanged(key, loaded)
+
+    def _unless_unchanged(self, key: SourceKey, loaded: IcebergSource) -> IcebergSource:
+        """Go on with what was parsed before while nothing was committed: what is new would be old only to be dropped.
+
+        Every object that outlives a poll is work for the cycle collector, which holds up the event loop.
+        """
+        with self._keeping:
+            kept = self._kept.get(key)
+            if kept is not None and kept.table.metadata_location == loaded.table.metadata_location:
+                kept.table.io = loaded.table.io  # keys that a catalog hands out expire
+                return kept
+            if key in self._watched:
+                self._kept[key] = loaded
+            return loaded
+
+    @contextmanager
+    def watching(self, keys: Sequence[SourceKey]) -> Iterator[None]:
+        """Keep what was parsed of these sources for as long as somebody watches them."""
+        with self._keeping:
+            self._watched.update(keys)
+        try:
+            yield
+        finally:
+            with self._keeping:
+                self._watched -= Counter(keys)
+                for key in [key for key in self._kept if key not in self._watched]:
+                    del self._kept[key]
 
     async def load_all(self, keys: Sequence[SourceKey]) -> Loaded:
         """Load every source, side by side; an error of one does not hide the others."""

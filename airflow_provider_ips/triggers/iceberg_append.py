@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
@@ -15,6 +16,7 @@ from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.watch import SourceKey, Watch, parse_interval, parse_since, watched_to_text
 from airflow_provider_ips.core.watching import Watcher, missing_source
 from airflow_provider_ips.operators._context import now_ms
+from airflow_provider_ips.triggers._collector import LONG_LIVED
 from airflow_provider_ips.triggers._memory import Memory
 from airflow_provider_ips.triggers._tables import Loaded, Tables, in_thread, is_outage, read_starts, shared_tables
 
@@ -43,7 +45,7 @@ class IcebergAppendTrigger(BaseEventTrigger):
 
     Costs one catalog load per table and ``poll_interval``, however many triggers of one triggerer watch the table, and
     reads manifests only when the head moved by something else than compaction. All triggers of one triggerer together
-    make at most eight calls at a time, in threads of their own; while no table can be loaded, the pauses grow to five
+    make at most four calls at a time, in threads of their own; while no table can be loaded, the pauses grow to five
     minutes.
 
     :param table: ``"db.t"``, a :class:`SourceTable`, or a list of these.
@@ -152,7 +154,9 @@ class IcebergAppendTrigger(BaseEventTrigger):
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Loaded]:
         """Load the tables once per interval, for all who share the poll."""
         one_of_many = cls(**{**kwargs, "give_up_at_ms": None})
+        LONG_LIVED.has_grown = True
         async for loaded in one_of_many.poll(shared_tables(one_of_many.iceberg_conn_id)):
+            LONG_LIVED.set_aside()
             yield loaded
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -163,12 +167,14 @@ class IcebergAppendTrigger(BaseEventTrigger):
     async def poll(self, tables: Tables) -> AsyncIterator[Loaded]:
         """Load the tables once per interval, and less often while none of them can be loaded."""
         failures = 0
-        while True:
-            started_s = time.monotonic()
-            loaded = await tables.load_all(self.keys)
-            failures = failures + 1 if loaded.errors and not loaded.histories else 0
-            yield loaded
-            await asyncio.sleep(self._pause_s(failures) - (time.monotonic() - started_s))
+        with tables.watching(self.keys):
+            while True:
+                started_s = time.monotonic()
+                loaded = await tables.load_all(self.keys)
+                failures = failures + 1 if loaded.errors and not loaded.histories else 0
+                pause_s = self._pause_s(failures)
+                yield replace(loaded, next_in_s=pause_s)
+                await asyncio.sleep(pause_s - (time.monotonic() - started_s))
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Loaded]) -> AsyncIterator[TriggerEvent]:
         """Judge what each poll brought, and tell what is worth an event."""
@@ -187,16 +193,16 @@ class IcebergAppendTrigger(BaseEventTrigger):
         try:
             await memory.restore(watcher)
             for error in loaded.errors.values():
-                self._ride_out(error)
+                self._ride_out(error, loaded)
             outcome = await self._judge(watcher, loaded)
         except IpsError as error:
             if self.once and not is_outage(error):
                 return self._event("problem", {"problem": str(error)})
-            self._say(error)
+            self._say(error, loaded)
         except Exception as error:
             if self.once and not is_outage(error):
                 raise
-            self._say(error)
+            self._say(error, loaded)
         else:
             if outcome.ready or outcome.error is not None:
                 watcher.tell(outcome)
@@ -225,14 +231,14 @@ class IcebergAppendTrigger(BaseEventTrigger):
         )
         return read_starts(store, consumer, self.keys)
 
-    def _ride_out(self, error: Exception) -> None:
+    def _ride_out(self, error: Exception, loaded: Loaded) -> None:
         if self.once and not is_outage(error):
             raise error
-        self._say(error)
+        self._say(error, loaded)
 
-    def _say(self, error: Exception) -> None:
+    def _say(self, error: Exception, loaded: Loaded) -> None:
         if is_outage(error):
-            self.log.warning("%s Trying again.", error)
+            self.log.warning("%s Trying again in %.3g s.", error, loaded.next_in_s)
         else:
             self.log.error("%s", error, exc_info=None if isinstance(error, IpsError) else error)
 

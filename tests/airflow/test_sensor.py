@@ -90,6 +90,20 @@ class TestEveryMode:
         assert run_dag(sensing("outside", since="1234567890123", **mode)).states == {"wait": "failed"}
 
 
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_an_outage_fails_a_try_and_the_next_one_goes_on(table, run_dag, loads, mode):
+    """Retries are Airflow's own."""
+    since = head_of(table)
+    append(table, [4])
+    CountingCatalog.faults["db.events"] = OSError("no route")
+    retries = {"retries": 1, "retry_delay": timedelta(0), "on_retry_callback": lambda _: CountingCatalog.faults.clear()}
+
+    ran = run_dag(sensing("retried", since=since, **retries, **mode))
+
+    assert ran.states == {"wait": "success"}
+    assert len(loads) == 2
+
+
 def test_rows_that_come_while_waiting_let_go(table, run_dag):
     """Through deferral: the trigger sees the append, the sensor looks again and succeeds."""
     dag = sensing("later", since=head_of(table), deferrable=True, timeout=60)
@@ -290,8 +304,9 @@ def test_a_templated_position_is_known_at_run_time(table, run_dag):
 def test_parsing_leaves_the_heavy_libraries_alone():
     """Airflow parses every DAG file again and again, watchers included."""
     code = (
-        "from airflow_provider_ips import IcebergAppendSensor, IcebergAppendTrigger;"
+        "from airflow_provider_ips import IcebergAppendSensor, IcebergAppendTrigger, IpCommitOperator, iceberg_asset;"
         "IcebergAppendSensor(task_id='w', table='db.t', consumer='c');IcebergAppendTrigger(table='db.t');"
+        "IpCommitOperator(task_id='c', capture='x', target_assets=iceberg_asset('db.t'), partition_events=True);"
         "import sys;print(sorted({name.partition('.')[0] for name in sys.modules} & {'pyiceberg','pyarrow','pyspark'}))"
     )
 
@@ -317,6 +332,7 @@ def test_parsing_leaves_the_heavy_libraries_alone():
         ({"consumer": "c", "poke_interval": timedelta(0)}, "poke_interval=0"),
         ({"consumer": "c", "min_files": 0}, "min_files"),
         ({"consumer": "c", "or_after": 60}, "or_after=60"),
+        ({"consumer": "c", "min_files": AtLeast(5, or_after=9), "or_after": 60}, "of its own"),
         ({"consumer": "c", "require": "some"}, "require='some'"),
         ({"consumer": "c", "missing": "ignore"}, "missing='ignore'"),
         ({"consumer": "c", "table": []}, "names no table"),

@@ -1,6 +1,7 @@
 """What wakes a DAG: the trigger in a real event loop, over a real catalog."""
 
 import asyncio
+import gc
 import json
 import time
 from contextlib import asynccontextmanager
@@ -14,13 +15,15 @@ from airflow.triggers.base import BaseEventTrigger
 from airflow.triggers.shared_stream import SharedStreamManager
 
 from airflow_provider_ips import IcebergAppendTrigger, SourceTable
+from airflow_provider_ips.checkpoints.opening import open_named_store
 from airflow_provider_ips.core.checkpoint import Checkpoint, SourcePosition
 from airflow_provider_ips.core.errors import CatalogError, InputError
-from airflow_provider_ips.core.identifiers import variable_key
 from airflow_provider_ips.core.thresholds import AtLeast
+from airflow_provider_ips.core.watch import SourceKey
 from airflow_provider_ips.iceberg import open_source
 from airflow_provider_ips.operators._context import now_ms
 from airflow_provider_ips.triggers import _tables
+from airflow_provider_ips.triggers._collector import LongLived
 from tests.airflow.counting import IMPLEMENTATION, CountingCatalog
 from tests.airflow.moves import QUIET, compact, expire, roll_back
 from tests.airflow.tables import append, create
@@ -95,11 +98,14 @@ def rebuilt(trigger):
     return type(trigger)(**{k: smart_decode_trigger_kwargs(v) for k, v in encoded["kwargs"].items()})
 
 
-def checkpoint_at(monkeypatch, consumer, position):
-    """Put a consumer's checkpoint where Airflow looks for Variables."""
+def checkpoint_at(consumer, position):
+    """Let a consumer stand there, in the store that a triggerer reaches by itself."""
+    store = open_named_store("iceberg", iceberg_conn_id="lake")
+    read = store.read(consumer)
+    revision = 0 if read is None else read.revision
     positions = (SourcePosition(source="db.events", branch="main", position=position),)
-    text = Checkpoint(consumer=consumer, revision=1, positions=positions).to_text()
-    monkeypatch.setenv(f"AIRFLOW_VAR_{variable_key(consumer).upper()}", text)
+    written = Checkpoint(consumer=consumer, revision=revision + 1, positions=positions)
+    store.write(written, expected_revision=revision or None)
 
 
 async def in_thread(function, *arguments):
@@ -261,7 +267,7 @@ def test_several_assets_on_one_trigger_lose_nothing(table):
 
 @pytest.mark.parametrize("fault", [OSError("no route"), CatalogError("storage is down"), RuntimeError("a bug")])
 def test_a_watcher_rides_out_whatever_fails(table, fault, capsys):
-    """Dying would have it restarted every second; the log says what is wrong, and the change is not lost."""
+    """Dying would have it restarted every second; the log says what is wrong and when it is tried again."""
     since = head_of(table)
     append(table, [4])
     CountingCatalog.faults["db.events"] = fault
@@ -273,7 +279,9 @@ def test_a_watcher_rides_out_whatever_fails(table, fault, capsys):
             assert records(await events.event()) == [1]
 
     asyncio.run(story())
-    assert str(fault) in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert str(fault) in said
+    assert ("Trying again in 0.1 s" in said and "in 0.2 s" in said) is not isinstance(fault, RuntimeError)
 
 
 def test_pauses_grow_while_a_catalog_is_out():
@@ -351,32 +359,32 @@ def test_a_table_that_does_not_exist_yet_is_waited_for(lake):
 # --- a consumer's checkpoint ------------------------------------------------------------------------------------
 
 
-def test_a_consumer_is_woken_again_as_long_as_rows_are_left(table, lake, monkeypatch):
+def test_a_consumer_is_woken_again_as_long_as_rows_are_left(table, lake):
     """A bounded capture commits a part: the moved checkpoint makes the rest news."""
     first = open_source(lake, "db.events").position
     append(table, [4])
     middle = open_source(lake, "db.events").position
     append(table, [5])
-    checkpoint_at(monkeypatch, "readers", first)
+    checkpoint_at("readers", first)
 
     async def story():
-        async with watching(watcher(consumer="readers")) as events:
+        async with watching(watcher(consumer="readers", checkpoint_store="iceberg")) as events:
             assert records(await events.event()) == [2]
             await events.assert_quiet()
-            checkpoint_at(monkeypatch, "readers", middle)
+            await in_thread(checkpoint_at, "readers", middle)
             assert records(await events.event()) == [1]
-            checkpoint_at(monkeypatch, "readers", open_source(lake, "db.events").position)
+            await in_thread(checkpoint_at, "readers", open_source(lake, "db.events").position)
             await events.assert_quiet()
 
     asyncio.run(story())
 
 
-def test_thresholds_count_what_came_since_the_last_event(table, lake, monkeypatch):
+def test_thresholds_count_what_came_since_the_last_event(table, lake):
     """While the run that was woken has not committed, every further append would else start one more."""
-    checkpoint_at(monkeypatch, "readers", open_source(lake, "db.events").position)
+    checkpoint_at("readers", open_source(lake, "db.events").position)
 
     async def story():
-        async with watching(watcher(consumer="readers", min_records=2)) as events:
+        async with watching(watcher(consumer="readers", checkpoint_store="iceberg", min_records=2)) as events:
             await in_thread(append, table, [4])
             await events.assert_quiet()
             await in_thread(append, table, [5])
@@ -484,6 +492,53 @@ def test_watchers_of_one_table_share_one_poll(table):
         await streams.stop_all()
 
     asyncio.run(story())
+
+
+def test_a_table_that_did_not_change_is_kept_as_it_was_parsed(table):
+    """What every poll makes anew, the cycle collector walks; and that holds up the event loop."""
+    tables, key = _tables.Tables("lake"), SourceKey("db.events", "main")
+
+    with tables.watching([key]):
+        first = tables.load(key)
+        assert first is not None
+        keys_of_first = first.table.io
+        assert tables.load(key) is first
+        assert first.table.io is not keys_of_first  # those that a catalog hands out expire
+        append(table, [4])
+        changed = tables.load(key)
+        assert changed is not first
+        assert tables.load(key) is changed
+    assert tables.load(key) is not changed
+
+
+def test_two_who_watch_a_table_keep_it_until_both_have_gone(table):
+    tables, key = _tables.Tables("lake"), SourceKey("db.events", "main")
+
+    with tables.watching([key]):
+        with tables.watching([key]):
+            first = tables.load(key)
+        assert tables.load(key) is first
+
+
+def test_what_stays_is_set_aside_from_the_cycle_collector_ever_more_seldom():
+    """Once when the first table is watched, then when there is more, with pauses that double."""
+    now = [1000.0]
+    lasting = LongLived(clock=lambda: now[0])
+    at_first = gc.get_freeze_count()
+
+    def grown_after(seconds):
+        now[0] += seconds
+        lasting.has_grown = True
+        return lasting.set_aside()
+
+    try:
+        assert lasting.set_aside()
+        assert gc.get_freeze_count() > at_first
+        assert [grown_after(19), grown_after(1), grown_after(39), grown_after(1)] == [False, True, False, True]
+        now[0] += 10_000
+        assert not lasting.set_aside()
+    finally:
+        gc.unfreeze()
 
 
 def test_other_tables_and_intervals_are_polled_apart(lake):
