@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_provider_ips.core.errors import GapError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from airflow_provider_ips.core.checkpoint import Checkpoint
     from airflow_provider_ips.core.history import TableHistory
     from airflow_provider_ips.core.lineage import Lineage
     from airflow_provider_ips.core.positions import Position
@@ -27,9 +28,21 @@ class Attempts:
         """Where one is known only, it is both."""
         return cls(first=first or last, last=last or first)
 
+    @classmethod
+    def pending(cls, checkpoint: Checkpoint | None, source: str, branch: str) -> Attempts:
+        """Those that a checkpoint still waits for."""
+        pending = None if checkpoint is None else checkpoint.pending
+        ranges = () if pending is None else pending.ranges
+        taken = next((r for r in ranges if (r.source, r.branch) == (source, branch)), None)
+        return cls() if taken is None else cls.of(taken.attempted, taken.to_inclusive)
+
     def __bool__(self) -> bool:
         """Tell whether there was any."""
         return self.first is not None
+
+
+NOBODY: Final = Attempts()
+"""Every capture so far was committed."""
 
 
 def ids_of(after: Position, lineage: Lineage) -> list[int | None]:

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.asked import PREFIX, Run
+from airflow_provider_ips.core.attempts import NOBODY, Attempts
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
 from airflow_provider_ips.core.history import ancestors, head_position
 from airflow_provider_ips.core.identifiers import digest, icdc_table_name
@@ -72,16 +73,19 @@ def plan_detached(
     settings: CaptureSettings,
     *,
     committed: Position | None = None,
+    attempts: Attempts = NOBODY,
     pinned: Position | None = None,
 ) -> CapturePlan:
     """Plan what was asked for.
 
-    ``pinned`` is where an earlier attempt of the same run ended. ``committed`` is where the checkpoint stands, which
-    only a dry run of the usual range asks for.
+    ``pinned`` is where an earlier attempt of the same run ended. ``committed`` is where the checkpoint stands, and
+    ``attempts`` what it waits for: only a dry run of the usual range asks for these.
     """
     wanted = asked.settings(settings)
     if asked.run is Run.USUAL:
-        return plan_capture(history, committed=committed, settings=wanted)
+        return plan_capture(
+            history, committed=committed, settings=wanted, attempted=attempts.first, attempted_last=attempts.last
+        )
     if asked.run in (Run.FULL, Run.PARTITIONS):
         end = pinned or head_position(history)
         return replan(history, kind=Kind.FULL, from_exclusive=None, to_inclusive=end, settings=wanted)

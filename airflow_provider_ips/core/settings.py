@@ -233,7 +233,7 @@ def _columns(value: object) -> tuple[str, ...]:
 
 
 def _check_share(settings: CaptureSettings) -> None:
-    share = settings.full_refresh_above
+    share: object = settings.full_refresh_above
     if share is None:
         return
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:

@@ -86,9 +86,11 @@ class _Narrowing:
             return None
         wanted = self._wanted(selection)
         chosen = frozenset(file.key for file in wanted if self._is_selected(file))
+        if not chosen:
+            return None
         if len(chosen) == len(wanted):
             return selection  # copied as it is, where it would have been
-        return Selection(manifest=selection.manifest, take=Take.CHOSEN, chosen=chosen) if chosen else None
+        return Selection(manifest=selection.manifest, take=Take.CHOSEN, chosen=chosen)
 
     def _wanted(self, selection: Selection) -> list[FileFacts]:
         return [
@@ -112,6 +114,9 @@ class _Narrowing:
         summaries = manifest.partitions
         if not summaries or len(summaries) != len(spec.fields):
             return PART
+        told = [s for s, field in zip(summaries, spec.fields, strict=True) if field.source_id in self._types]
+        if any(s.lower_bound is None or s.upper_bound is None for s in told):
+            return PART  # all null, or not told: the entries know
 
         def there(place: int) -> Presence:
             summary, field = summaries[place], spec.fields[place]

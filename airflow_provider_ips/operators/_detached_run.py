@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from airflow_provider_ips.core.attempts import Attempts
 from airflow_provider_ips.core.checkpoint import SourceRange
 from airflow_provider_ips.core.detached import plan_detached
 from airflow_provider_ips.operators._preparing import Opened, Outcome, prepare_all, record_of
@@ -60,17 +61,24 @@ class DetachedRun:
     def _planned(self, history: IcebergSource, table: SourceTable, settings: CaptureSettings) -> Opened:
         committed = None if self.checkpoint is None else self.checkpoint.position_of(table.table, table.branch)
         plan = plan_detached(
-            history, self.request.asked, settings, committed=committed, pinned=self._pinned(history, table)
+            history,
+            self.request.asked,
+            settings,
+            committed=committed,
+            attempts=Attempts.pending(self.checkpoint, table.table, table.branch),
+            pinned=self._pinned(history, table),
         )
         return Opened(table=table, settings=settings, history=history, plan=plan, committed=plan.from_exclusive)
 
     def _pinned(self, history: IcebergSource, table: SourceTable) -> Position | None:
+        """The rows' origin is made first, so an attempt that died in between has left that alone."""
         from airflow_provider_ips.iceberg.pinned import pinned_end
 
         if self.request.asked.dry_run:
             return None
-        name = self.detached.table_name(table.table, table.branch)
-        return pinned_end(self.catalog, history, name, capture_id=self.detached.capture_id)
+        names = [self.detached.table_name(table.table, table.branch, role) for role in ("", "before")]
+        ends = (pinned_end(self.catalog, history, name, capture_id=self.detached.capture_id) for name in names)
+        return next((end for end in ends if end is not None), None)
 
     def _ranges(self, sources: Sequence[Opened]) -> list[SourceRange]:
         gained = any(not source.plan.is_empty for source in sources)

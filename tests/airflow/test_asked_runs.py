@@ -11,7 +11,10 @@ from airflow_provider_ips.checkpoints.access import ServerVariables
 from airflow_provider_ips.checkpoints.variable import VariableStore
 from airflow_provider_ips.core.asked import Asked
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
+from airflow_provider_ips.core.settings import ALL_OPERATIONS
+from airflow_provider_ips.iceberg import capture, drop_icdc
 from airflow_provider_ips.maintenance.collecting import find_garbage
+from airflow_provider_ips.operators._log import source_lines
 from tests.airflow import people
 from tests.airflow.pipelines import Job, checkpoint_of, committed_at, incremental
 from tests.airflow.tables import append, create, icdc_tables
@@ -397,9 +400,84 @@ def test_the_params_page_is_the_form():
     assert documented == {name: param.value for name, param in ips_params().items()}
 
 
-def test_a_dry_run_is_told_in_the_log(events, pipeline, run_dag, caplog):
+def test_a_dry_run_is_told_in_the_log(lake, events):
     """With its amounts, though there is no table to read them from."""
-    run_dag(pipeline("told"), conf={"ips_dry_run": True})
+    told = list(source_lines(capture(lake, "db.events", into="icdc.t", dry_run=True), None))
 
-    told = [message for message in caplog.messages if "3 rows" in message]
-    assert told
+    assert any("3 rows" in line for line in told)
+    assert not any("read it as" in line for line in told)
+
+
+def test_an_attempt_that_died_between_its_tables_is_taken_up(lake, events, job, pipeline, run_dag):
+    """The rows' origin is made first; alone it pins the range too."""
+    options = {"capture": {"data_operations": ALL_OPERATIONS, "on_superset": "allow"}}
+    since = head(events)
+    append(events, [4])
+    asked = {"ips_run": "snapshot", "ips_since_snapshot": str(since)}
+    died = run_dag(pipeline("died", **options), conf=asked)
+    drop_icdc(lake, died.xcom("db.events"))
+    append(events, [5])
+
+    again = run_dag(pipeline("died", **options), at=died.dag_run.logical_date, conf=asked)
+
+    assert again.states == DONE
+    assert job.seen == [[4], [4]]
+
+
+def test_a_conf_that_airflow_keeps_from_params_is_refused(events, job, run_dag, monkeypatch):
+    """A deployment may say so; then a dry run would be none."""
+    monkeypatch.setenv("AIRFLOW__CORE__DAG_RUN_CONF_OVERRIDES_PARAMS", "False")
+    dag = incremental("unheard", "db.events", job)
+
+    ran = run_dag(dag, conf={"ips_dry_run": True})
+
+    assert "does not pass on to its params" in str(ran.errors["capture"])
+    assert job.seen == []
+
+
+def test_a_source_without_selected_partitions_is_a_table_without_rows(lake, days, job, pipeline, run_dag):
+    """As long as another has some: a join names both its sides."""
+    users = create(lake, "db.users")
+    with users.update_spec() as spec:
+        spec.add_identity("day")
+    append(users, [10], day=date(2026, 10, 2))
+    asked = {"ips_run": "partitions", "ips_partitions": "day = '2026-10-01'"}
+
+    run_dag(pipeline("both", ["db.days", "db.users"]), conf=asked)
+
+    assert job.seen == [[[0, 3], []]]
+
+
+def test_a_range_that_is_most_of_the_table_is_taken_as_everything(events, job, pipeline, run_dag):
+    """An ordinary capture otherwise: it moves the checkpoint."""
+    dag = pipeline("most", capture={"full_refresh_above": 0.4})
+    run_dag(dag)
+    append(events, [4, 5, 6])
+
+    ran = run_dag(dag)
+
+    assert job.seen == [[1, 2, 3], [1, 2, 3, 4, 5, 6]]
+    assert ran.xcom("capture")["sources"][0]["kind"] == "full"
+    assert ran.xcom("commit", task="commit")["outcome"] == "advanced"
+    assert committed_at("most.capture", "db.events") == head(events)
+
+
+def test_a_run_can_be_asked_without_the_form(lake, events, job, run_dag):
+    """By the API, the command line or another DAG: what a run's conf says counts."""
+    ran = run_dag(incremental("formless", "db.events", job), conf={"ips_dry_run": True})
+
+    assert ran.states == SKIPPED
+    assert icdc_tables(lake) == []
+
+
+def test_a_full_refresh_needs_nothing_new(events, job, pipeline, run_dag):
+    """It starts and ends where the checkpoint stands."""
+    dag = pipeline("still")
+    run_dag(dag)
+
+    ran = run_dag(dag, conf={"ips_run": "full", "ips_move_checkpoint": True})
+
+    assert ran.states == DONE
+    assert job.seen == [[1, 2, 3], [1, 2, 3]]
+    assert checkpoint_of("still.capture").pending is None
+    assert committed_at("still.capture", "db.events") == head(events)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_ips.core.asked import Asked, Run
+from airflow_provider_ips.core.attempts import NOBODY, Attempts
 from airflow_provider_ips.core.checkpoint import Checkpoint, CommittedCapture, SourceRange
 from airflow_provider_ips.core.detached import Detached, plan_detached, refuse_if_overtaken, run_capture_id
 from airflow_provider_ips.core.errors import CheckpointConflictError, GapError, InputError
@@ -18,7 +19,7 @@ from airflow_provider_ips.core.memory import InMemoryHistory
 from airflow_provider_ips.core.plan import plan_capture
 from airflow_provider_ips.core.positions import Position, RunIdentity, format_time
 from airflow_provider_ips.core.record import Decision, Kind
-from airflow_provider_ips.core.settings import CaptureSettings
+from airflow_provider_ips.core.settings import ALL_OPERATIONS, CaptureSettings
 
 if TYPE_CHECKING:
     from airflow_provider_ips.core.selection import CapturePlan
@@ -105,6 +106,19 @@ def test_a_dry_run_of_the_usual_range_begins_at_the_checkpoint() -> None:
     plan = plan_detached(history, Asked(dry_run=True), SKIP, committed=first)
 
     assert captured(plan) == [second.snapshot_id]
+
+
+def test_a_dry_run_reports_what_a_failed_run_may_have_left_behind() -> None:
+    """As the usual run that it stands for would take it back."""
+    history = InMemoryHistory("db.t")
+    first, second = play(history, ["append", "append"])
+    history.remove(files=2)
+    changes = CaptureSettings(data_operations=ALL_OPERATIONS, on_superset="allow")
+
+    dry = plan_detached(history, Asked(dry_run=True), changes, committed=first, attempts=Attempts.of(second, second))
+    usual = plan_capture(history, committed=first, settings=changes, attempted=second, attempted_last=second)
+    assert dry == usual
+    assert dry != plan_detached(history, Asked(dry_run=True), changes, committed=first, attempts=NOBODY)
 
 
 def test_a_range_by_time() -> None:

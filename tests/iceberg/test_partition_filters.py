@@ -212,6 +212,22 @@ def test_manifests_of_selected_partitions_alone_are_taken_as_they_are(layout: st
     assert narrowed.selections == plan.selections
 
 
+@pytest.mark.parametrize(
+    ("condition", "is_met"), [("= 7", False), ("in (7, 8)", False), ("!= 7", True), ("not in (7, 8)", True)]
+)
+def test_a_bucket_that_is_not_there_is_told_from_those_that_are(
+    condition: str, *, is_met: bool, tmp_path: Path
+) -> None:
+    """A value is in its bucket and in no other."""
+    few = make(new_catalog(tmp_path), "db.few", by(("id", BucketTransform(1000))), properties={})
+    source = open_source(few.table.catalog, "db.few")
+    plan = plan_capture(source, committed=None, settings=CaptureSettings())
+
+    found = selected(source, narrow(source, plan, f"id {condition}"))
+
+    assert found == {path for path, rows_ in few.files.items() if is_met and rows_[0]["id"] is not None}
+
+
 class Counting(IcebergSource):
     """Knows how many manifests were read."""
 
@@ -261,6 +277,8 @@ def test_without_airflow(three_days: Table) -> None:
 
 def test_changes_are_narrowed_on_both_sides(three_days: Table) -> None:
     """What was changed in other partitions stays out, and so does where it came from."""
+    days = [date(2026, 10, 1), date(2026, 10, 2)]
+    three_days.append(pa.table({"id": [100, 200], "day": days, "note": ["", ""]}, schema=SCHEMA))
     since = head(three_days)
     three_days.overwrite(
         pa.table({"id": [20, 30], "day": [date(2026, 10, 2), date(2026, 10, 3)], "note": ["", ""]}, schema=SCHEMA),
@@ -277,5 +295,29 @@ def test_changes_are_narrowed_on_both_sides(three_days: Table) -> None:
     )
 
     assert rows(three_days.catalog, "icdc.changes") == [20]
-    assert rows(three_days.catalog, "icdc.changes_before") == [2]
+    assert rows(three_days.catalog, "icdc.changes_before") == [2, 200]
     assert record.captured.size_bytes is not None
+
+
+def test_of_a_merged_manifest_only_what_changed_is_narrowed(tmp_path: Path) -> None:
+    """Beside the file that was rewritten lies one of the same partition, which no change touched."""
+    table = new_table(new_catalog(tmp_path), properties=MERGING)
+    with table.update_spec() as update:
+        update.add_identity("day")
+    for number, day in ((200, 2), (201, 2), (100, 1)):
+        append(table, number, day=date(2026, 10, day))
+    since = head(table)
+    new = pa.table({"id": [300], "day": [date(2026, 10, 2)], "note": [""]}, schema=SCHEMA)
+    table.overwrite(new, overwrite_filter="id = 200")
+
+    capture(
+        table.catalog,
+        "db.t",
+        since=since,
+        into="icdc.merged",
+        data_operations=ALL_OPERATIONS,
+        partitions="day = '2026-10-02'",
+    )
+
+    assert rows(table.catalog, "icdc.merged") == [300]
+    assert rows(table.catalog, "icdc.merged_before") == [200]
