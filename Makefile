@@ -10,7 +10,7 @@ WATCH_ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture bench-watch compare test test-components test-histories test-crash check check-format fix constraints build smoke clean
+.PHONY: help env jars spark-jars demo ui bench-capture bench-watch compare test test-components test-browser screenshots test-histories test-crash check check-format fix constraints build smoke clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,10 +41,16 @@ compare: jars ## this package and other ways on the same tables, who is right (C
 	@python -m benchmarks.compare $(COMPARE_ARGS)
 
 test: jars ## all tests (WORKERS=2, PYTEST_ARGS='-k rings')
-	pytest --ignore tests/components --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	pytest --ignore tests/components --ignore tests/browser --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 test-components: env ## runs killed, cleared, marked and backfilled in a whole Airflow on PostgreSQL
 	pytest tests/components --numprocesses 4 $(PYTEST_ARGS)
+
+test-browser: env ## people in the UI of a whole Airflow, in a real browser; screenshots into .artefacts
+	pytest tests/browser $(PYTEST_ARGS)
+
+screenshots: test-browser ## take the pictures of the docs anew
+	@cp .artefacts/browser/trigger-form-partitions.png .artefacts/browser/log.png .artefacts/browser/record.png docs/how-to/images/
 
 test-histories: jars ## random histories on real tables against a ledger (HISTORIES_ARGS='--seed 7 --count 50')
 	@python -m tests.histories $(HISTORIES_ARGS)
@@ -77,5 +83,5 @@ smoke: build ## capture and commit with the built wheel in an environment of its
 	scripts/smoke
 
 clean: ## remove everything that make has made
-	rm -rf .venv .cache .demo dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .cache .demo .artefacts dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -83,10 +83,10 @@ def next_line(record: CaptureRecord, *, is_dry: bool, is_committed: bool) -> str
     if record.is_empty:
         return "Next: nothing to do. The next run looks again."
     if record.requested.get("detached") or record.requested["replayed"]:
-        return "Next: the tasks behind this one read what was captured; the checkpoint stays where it is."
+        return "Next: the tasks behind read what was captured; the checkpoint stays where it is."
     if not is_committed:
-        return "Next: the tasks behind this one read what was captured; the checkpoint will not move by itself."
-    return "Next: the tasks behind this one read what was captured; once they succeed, commit moves the checkpoint."
+        return "Next: the tasks behind read what was captured; the checkpoint will not move by itself."
+    return "Next: the tasks behind read what was captured; then commit moves the checkpoint."
 
 
 def commit_lines(

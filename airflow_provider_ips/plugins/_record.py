@@ -135,6 +135,7 @@ class Record:
     asked: tuple[Fact, ...]
     settings: tuple[Fact, ...]
     is_dry: bool
+    is_filtered: bool
     is_detached: bool
     is_replay: bool
     is_settled: bool
@@ -156,6 +157,7 @@ class Record:
             asked=tuple(_facts(asked)) if set(asked) - {"run"} or asked.get("run", "usual") != "usual" else (),
             settings=tuple(_facts({k: v for k, v in requested.items() if k not in _NOT_ASKED})),
             is_dry=bool(asked.get("dry_run")),
+            is_filtered=bool(asked.get("partitions")),
             is_detached=bool(requested.get("detached")),
             is_replay=bool(requested.get("replayed")),
             is_settled=bool(requested.get("settled")),

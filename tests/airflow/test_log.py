@@ -111,7 +111,7 @@ def test_a_table_that_gained_nothing_is_told_in_three_lines():
 @pytest.mark.parametrize(
     ("told", "facts"),
     [
-        ("once they succeed, commit moves the checkpoint", {}),
+        ("then commit moves the checkpoint", {}),
         ("will not move by itself", {"is_committed": False}),
         ("the checkpoint stays where it is", {"detached": True}),
         ("the checkpoint stays where it is", {"replayed": True}),

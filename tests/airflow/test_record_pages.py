@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -69,9 +71,10 @@ def text_of(answer):
     return " ".join(re.sub(r"<[^>]+>", " ", body).split())
 
 
-def links_of(api, ran, task):
+def links_of(api, ran, task, *, map_index=-1):
     run_id = quote(ran.dag_run.run_id, safe="")
-    answer = api(f"/api/v2/dags/{ran.dag_run.dag_id}/dagRuns/{run_id}/taskInstances/{task}/links", role="ADMIN")
+    path = f"/api/v2/dags/{ran.dag_run.dag_id}/dagRuns/{run_id}/taskInstances/{task}/links?map_index={map_index}"
+    answer = api(path, role="ADMIN")
     assert answer.status_code == 200, answer.text
     return {name: url for name, url in answer.json()["extra_links"].items() if url}
 
@@ -218,18 +221,21 @@ def test_a_record_of_a_release_before_the_trigger_form_is_read(api, story):
 def test_every_instance_of_a_mapped_capture_is_shown_or_the_one_asked_for(api, lake, run_dag):
     from airflow.sdk import DAG
 
-    from airflow_provider_ips import IpCaptureOperator
+    from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 
     for name in ("db.a", "db.b"):
         append(create(lake, name), [1])
     with DAG("mapped_record", schedule=None) as dag:
         IpCaptureOperator.partial(task_id="capture", iceberg_conn_id="lake").expand(source_tables=["db.a", "db.b"])
+        IpCommitOperator(task_id="commit", capture="capture")
     ran = run_dag(dag)
 
     both, second = text_of(api(page_of(ran))), text_of(api(page_of(ran) + "?map_index=1"))
 
     assert ("db.a" in both, "db.b" in both) == (True, True)
     assert ("db.a" in second, "db.b" in second) == (False, True)
+    assert links_of(api, ran, "capture", map_index=1)["Capture record"] == page_of(ran) + "?map_index=1"
+    assert links_of(api, ran, "commit")["Capture record"] == page_of(ran)
 
 
 def test_a_run_that_failed_is_superseded_and_both_lead_to_each_other(api, story):
@@ -346,3 +352,30 @@ def test_loaded_by_its_entry_point():
     (source,) = (str(plugin.source) for plugin in plugins if plugin.name == "ips")
     assert source.startswith(f"airflow-provider-ips=={__version__}: ")
     assert "group='airflow.plugins'" in source
+
+
+def test_airflow_can_list_the_plugin(api):
+    """Its page of plugins asks for every part of each."""
+    (listed,) = (p for p in api("/api/v2/plugins", role="ADMIN").json()["plugins"] if p["name"] == "ips")
+
+    assert [app["url_prefix"] for app in listed["fastapi_apps"]] == ["/ips"]
+    assert len(listed["operator_extra_links"]) == 4
+
+
+def test_loading_the_plugin_loads_no_page():
+    """Every process of Airflow loads it, tasks among them; only the API server shows pages."""
+    script = """
+import sys
+import airflow.sdk.plugins_manager
+before = set(sys.modules)
+from airflow_provider_ips.plugins.ips import IpsPlugin
+IpsPlugin()
+print(*sorted(set(sys.modules) - before))
+"""
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert loaded.stdout.split() == [
+        "airflow_provider_ips",
+        "airflow_provider_ips.plugins",
+        "airflow_provider_ips.plugins.ips",
+    ]
