@@ -7,10 +7,11 @@ HISTORIES_ARGS ?=
 BENCH_ARGS ?= --publish
 COMPARE_ARGS ?=
 WATCH_ARGS ?=
+SOAK_ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture bench-watch compare test test-components test-browser screenshots test-histories test-crash check check-format fix constraints build smoke clean
+.PHONY: help env jars spark-jars demo ui bench-capture bench-watch compare test test-components test-browser screenshots soak test-histories test-crash check check-format fix constraints build smoke clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +46,9 @@ test: jars ## all tests (WORKERS=2, PYTEST_ARGS='-k rings')
 
 test-components: env ## runs killed, cleared, marked and backfilled in a whole Airflow on PostgreSQL
 	pytest tests/components --numprocesses 4 $(PYTEST_ARGS)
+
+soak: env ## two incremental stages under SIGKILLs, and every row counted (SOAK_ARGS='--minutes 2 --seed 7')
+	@python -m tests.components.soak $(SOAK_ARGS)
 
 test-browser: env ## people in the UI of a whole Airflow, in a real browser; screenshots into .artefacts
 	pytest tests/browser $(PYTEST_ARGS)

@@ -51,7 +51,7 @@ QUICK = {
     "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
     "AIRFLOW__CORE__PARALLELISM": "6",
     "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
-    "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
+    "AIRFLOW__API__MAXIMUM_PAGE_LIMIT": "1000",
 }
 PRELOAD = """
 # Tasks are forked from the scheduler: what it has imported, none of them pays for again.

@@ -8,20 +8,32 @@ PATIENCE_S = 120
 
 
 def append_once(source, target, capture_id, *, name, lake):
-    """Append what was captured, unless the target carries its stamp already: the job of docs/patterns/append.md."""
-    from airflow_provider_ips.core.stamps import STAMP, carries_stamp
+    """Append what was captured, unless the target carries its stamp already: the job of docs/patterns/append.md.
+
+    A scheduler that dies has its tasks started again while the first attempts may still run. Where the target's commits
+    are not retried, an append goes through only over the very metadata that was asked for the stamp.
+    """
+    from pyiceberg.table.snapshots import ancestors_of
+
+    from airflow_provider_ips.core.stamps import STAMP
     from airflow_provider_ips.hooks.ips import IpsHook
-    from airflow_provider_ips.iceberg import open_source
 
     obey(f"{name}.begin")
     catalog = IpsHook(lake).catalog
-    if carries_stamp(open_source(catalog, target), capture_id):
+    table = catalog.load_table(target)
+    if any(
+        _stamp(snapshot, STAMP) == capture_id for snapshot in ancestors_of(table.current_snapshot(), table.metadata)
+    ):
         print(f"{target} has the rows of {capture_id} already")
     else:
         rows = catalog.load_table(source).scan().to_arrow()
-        catalog.load_table(target).append(rows, snapshot_properties={STAMP: capture_id})
+        table.append(rows, snapshot_properties={STAMP: capture_id})
         print(f"{rows.num_rows} rows into {target}")
     obey(f"{name}.end")
+
+
+def _stamp(snapshot, key):
+    return snapshot.summary and snapshot.summary.additional_properties.get(key)
 
 
 def obey(point):

@@ -35,9 +35,9 @@ class Lake:
             catalog.create_namespace_if_not_exists(namespace)
         return catalog
 
-    def create(self, name, ids=()):
+    def create(self, name, ids=(), **properties):
         """Make a table, with one snapshot of rows if there are any."""
-        table = tables.create(self.catalog, name)
+        table = tables.create(self.catalog, name, properties=properties)
         if ids:
             tables.append(table, list(ids))
         return table

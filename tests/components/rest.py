@@ -64,7 +64,8 @@ class Rest:
 
     def runs(self, dag_id):
         """All runs of a DAG, in the order in which they came to be."""
-        return self.ask("GET", f"/dags/{dag_id}/dagRuns", params={"limit": 500, "order_by": "id"})["dag_runs"]
+        params = {"limit": 1000, "order_by": "id"}
+        return self.ask("GET", f"/dags/{dag_id}/dagRuns", params=params)["dag_runs"]
 
     def finish(self, dag_id, run_id, *, seconds=PATIENCE_S):
         """Wait until a run is over, and return its task's states."""
@@ -75,6 +76,12 @@ class Rest:
         """Task instances by name; those of mapped ones are called ``task[0]``."""
         found = self.ask("GET", f"{_run(dag_id, run_id)}/taskInstances", params={"limit": 500})["task_instances"]
         return {t["task_id"] if t["map_index"] < 0 else f"{t['task_id']}[{t['map_index']}]": t for t in found}
+
+    def running(self):
+        """All tasks that run now, with their DAG and run."""
+        path = "/dags/~/dagRuns/~/taskInstances"
+        found = self.ask("GET", path, params={"limit": 500, "state": "running"})["task_instances"]
+        return [(task["dag_id"], task["dag_run_id"], task) for task in found]
 
     def tries(self, dag_id, run_id, task_id):
         """All tries of a task that have ended or are under way."""
