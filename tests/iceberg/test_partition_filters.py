@@ -73,12 +73,13 @@ LAYOUTS: dict[str, tuple[tuple[Callable[[Any], None], ...], tuple[str, ...]]] = 
     "twice": ((by(("id", BucketTransform(4)), ("id", TruncateTransform(10))),), ("id",)),
     "evolved": ((by(("day", IDENTITY)), by(("name", TruncateTransform(1)))), ("day",)),
     "dropped": ((by(("day", IDENTITY)), by(("name", TruncateTransform(1))), without("day")), ("day",)),
+    "voided": ((by(("day", IDENTITY)), by(("name", TruncateTransform(1))), without("day")), ("day",)),
     "at_first_whole": ((lambda _: None, by(("day", IDENTITY))), ("day",)),
 }
 EXACT = ("identities", "amounts", "days_of_days")
 """Layouts under which no condition on the partition columns can select a part."""
 
-BLIND = ("dropped", "at_first_whole")
+BLIND = ("dropped", "voided", "at_first_whole")
 """Layouts with files of a spec that does not know the column."""
 
 
@@ -86,9 +87,10 @@ BLIND = ("dropped", "at_first_whole")
 def filed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Filed]:
     """Every layout once, half of them with manifests merged so that most are mixed."""
     catalog = new_catalog(tmp_path_factory.mktemp("filters"))
-    merged = {name for i, name in enumerate(LAYOUTS) if i % 2}
+    options = {name: MERGING for i, name in enumerate(LAYOUTS) if i % 2}
+    options["voided"] = {"format-version": "1"}  # where a field that is taken away stays, as void
     return {
-        name: make(catalog, f"db.{name}", *specs, properties=MERGING if name in merged else {})
+        name: make(catalog, f"db.{name}", *specs, properties=options.get(name, {}))
         for name, (specs, _) in LAYOUTS.items()
     }
 
