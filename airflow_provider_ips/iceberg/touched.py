@@ -65,4 +65,6 @@ def _escaped(value: object) -> str:
     if value is None:
         return NO_VALUE
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text.replace("%", "%25").replace(SEPARATOR, "%7C") or "%00"
+    if not text.strip():  # Airflow refuses a key that is only space
+        return "".join(f"%{byte:02X}" for byte in text.encode()) or "%00"
+    return text.replace("%", "%25").replace(SEPARATOR, "%7C")

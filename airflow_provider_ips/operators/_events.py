@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MAX_LISTED_PARTITIONS: Final = 50
 """How many partitions an event lists by itself; each has an event of its own, and the count is always told."""
 
+MAX_KEY_LENGTH: Final = 250
+"""Airflow's column for partition keys."""
+
 _TOLD: Final = ("source", "branch", "kind", "from", "to", "files", "records", "bytes", "partitions")
 """What an event tells of each source: all of it is in the record as well, and none of it is long."""
 
@@ -106,13 +109,16 @@ class Telling:
 
     def emit(self, context: Context, task: BaseOperator) -> list[str]:
         """Give Airflow the events; it sends them once the task has succeeded. Returns the assets' names."""
-        if not self.captures:
-            # Airflow reads a task's outlets when it has succeeded, and emits an event of each plain one.
-            task.outlets = [outlet for outlet in task.outlets if outlet not in self.targets]
-            return []
-        for target in self.targets:
+        told = [target for target in self.targets if self._has_news(target)]
+        # Airflow reads a task's outlets when it has succeeded, and emits an event of each plain one.
+        task.outlets = [outlet for outlet in task.outlets if outlet not in self.targets or outlet in told]
+        for target in told:
             self._emit(target, context)
-        return [target.name for target in self.targets]
+        return [target.name for target in told]
+
+    def _has_news(self, target: Asset) -> bool:
+        """Nothing was captured, or with partitions nothing written: a job may find that none of the rows concern it."""
+        return bool(self.captures) and (self.partitions is None or bool(self.partitions[target.uri]))
 
     def _emit(self, target: Asset, context: Context) -> None:
         extra: dict[str, Any] = {"schema_version": 1, "captures": list(self.captures)}
@@ -141,4 +147,11 @@ def _partitions(target: Asset, capture_ids: Sequence[str]) -> tuple[str, ...]:
             consequence="Nothing tells which partitions the job wrote, and their events would be missing",
             remedy=f"let the job set the snapshot property {STAMP!r} and clear it, or leave partition_events out",
         )
-    return tuple(sorted({key for keys in touched if keys is not None for key in keys}))
+    keys = sorted({key for keys in touched if keys is not None for key in keys})
+    if too_long := next((key for key in keys if len(key) > MAX_KEY_LENGTH), None):
+        raise InputError(
+            f"the partition {too_long[:80]!r}… of {uri.table} makes a key of {len(too_long)} characters",
+            consequence=f"Airflow takes at most {MAX_KEY_LENGTH}, and the event of this partition would be missing",
+            remedy="leave partition_events out for this target",
+        )
+    return tuple(keys)

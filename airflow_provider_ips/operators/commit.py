@@ -231,7 +231,9 @@ class IpCommitOperator(BaseOperator):
             self.log.info("%s", line)
 
     def _telling(self, captured: Sequence[Captured]) -> _events.Telling:
-        processed = [each.told for each in captured if _events.has_rows(each.told) and not each.settled]
+        processed = [
+            each.told for each in captured if each.icdc_tables and _events.has_rows(each.told) and not each.settled
+        ]
         return _events.Telling.prepare(self.target_assets, processed, partition_events=self.partition_events)
 
     def _tell(self, telling: _events.Telling, context: Context) -> None:

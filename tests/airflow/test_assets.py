@@ -4,7 +4,8 @@ import json
 from urllib.parse import urlsplit
 
 import pytest
-from airflow.sdk import Asset, AssetWatcher
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, Asset, AssetWatcher
 from airflow.sdk.lineage import HookLineageCollector
 from airflow.sdk.providers_manager_runtime import ProvidersManagerTaskRuntime
 from hypothesis import given
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from airflow_provider_ips import IcebergAppendTrigger, iceberg_asset
 from airflow_provider_ips.assets.uris import TableUri, sanitize_uri
 from airflow_provider_ips.core.errors import InputError
+from tests.airflow.conftest import sync
 
 CHARACTERS = st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Z"])
 NAMES = st.text(CHARACTERS, min_size=1, max_size=8).filter(lambda name: "{" not in name)
@@ -120,6 +122,42 @@ def test_watchers_and_extra_are_the_assets_own():
     asset = iceberg_asset("db.playback", extra={"owner": "playback team"}, watchers=[watcher])
 
     assert (asset.watchers, asset.extra) == ([watcher], {"owner": "playback team"})
+
+
+def triggers_of(asset):
+    """What watches an asset, as Airflow has it from the DAG files."""
+    from airflow.models.asset import AssetModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        return len(session.scalars(select(AssetModel).where(AssetModel.uri == asset.uri)).one().triggers)
+
+
+def test_a_reference_leaves_the_watchers_that_another_file_gave(airflow_database):
+    """The same asset made again without them takes them away: Airflow believes the file that it parsed last."""
+
+    def parse(dag_id, asset):
+        with DAG(dag_id, schedule=[asset], is_paused_upon_creation=False) as dag:
+            EmptyOperator(task_id="work")
+        sync(dag)
+
+    def watched():
+        trigger = IcebergAppendTrigger(table="db.watched", iceberg_conn_id="lake")
+        return iceberg_asset(
+            "db.watched", iceberg_conn_id="lake", watchers=[AssetWatcher(name="appends", trigger=trigger)]
+        )
+
+    bare = iceberg_asset("db.watched", iceberg_conn_id="lake")
+    for _ in range(2):
+        parse("watching", watched())
+    assert triggers_of(bare) == 1
+
+    parse("referring", Asset.ref(uri=bare.uri))
+    assert triggers_of(bare) == 1
+
+    parse("bare", bare)
+    assert triggers_of(bare) == 0
 
 
 # --- what Airflow's registries make of it -------------------------------------------------------------------------

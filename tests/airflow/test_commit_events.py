@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, date, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.python import PythonOperator
@@ -262,6 +263,33 @@ def test_no_keyed_event_where_nothing_was_processed(events, target, run_dag):
 
     assert len(told(first)) == 1
     assert (second.states["commit"], told(second)) == ("success", [])
+
+
+def test_no_keyed_event_of_a_target_that_the_job_left_as_it_was(events, target, run_dag):
+    """It has committed, and stamped, a snapshot without files: none of the captured rows concerned it."""
+    ran = run_dag(writing("keyed_idle", target, ([], FIRST)))
+
+    assert (ran.states["commit"], told(ran)) == ("success", [])
+
+
+def test_a_key_longer_than_airflow_takes_is_refused_before_the_checkpoint_moves(lake, events, run_dag):
+    schema = pa.schema([pa.field(name, pa.string()) for name in ("city", "street")])
+    table = lake.create_table("db.target", schema=schema)
+    with table.update_spec() as spec:
+        for name in schema.names:
+            spec.add_field(name, IdentityTransform(), f"{name}_of")
+    dag = writing("keyed_long", table)
+
+    def write(capture_id):
+        rows = pa.table({"city": ["x" * 125], "street": ["y" * 125]})
+        table.append(rows, snapshot_properties={"ips-capture-id": capture_id})
+
+    dag.task_dict["work"].python_callable = write
+
+    ran = run_dag(dag)
+
+    assert "251 characters" in str(ran.errors["commit"])
+    assert committed_at("keyed_long.capture", "db.events") is None
 
 
 def test_a_target_without_the_stamp_is_refused_before_the_checkpoint_moves(events, target, run_dag):
