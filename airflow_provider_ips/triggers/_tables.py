@@ -103,7 +103,7 @@ class Tables:
         """
         with self._keeping:
             kept = self._kept.get(key)
-            if kept is not None and kept.table.metadata_location == loaded.table.metadata_location:
+            if kept is not None and _state_of(kept) == _state_of(loaded):
                 kept.table.io = loaded.table.io  # keys that a catalog hands out expire
                 return kept
             if key in self._watched:
@@ -149,6 +149,16 @@ class Tables:
         """Open the catalog anew next time: its token or address may be what failed."""
         with self._lock:
             self._catalog = None
+
+
+def _state_of(source: IcebergSource) -> tuple[object, ...]:
+    """What every commit changes at least one of. A REST catalog need not name a metadata file, or may reuse a name."""
+    metadata = source.metadata
+    heads = {name: ref.snapshot_id for name, ref in metadata.refs.items()}
+    return (
+        *(source.table.metadata_location, source.table_uuid, metadata.last_updated_ms),
+        *(metadata.last_sequence_number, metadata.current_snapshot_id, len(metadata.snapshots), heads),
+    )
 
 
 @cache

@@ -511,6 +511,27 @@ def test_a_table_that_did_not_change_is_kept_as_it_was_parsed(table):
     assert tables.load(key) is not changed
 
 
+def test_a_change_is_seen_though_the_catalog_names_no_metadata_file(table, monkeypatch):
+    """A REST catalog may leave the name out."""
+    load = CountingCatalog.load_table
+
+    def nameless(self, identifier):
+        loaded = load(self, identifier)
+        loaded.metadata_location = ""
+        return loaded
+
+    monkeypatch.setattr(CountingCatalog, "load_table", nameless)
+    tables, key = _tables.Tables("lake"), SourceKey("db.events", "main")
+
+    with tables.watching([key]):
+        first = tables.load(key)
+        assert tables.load(key) is first
+        append(table, [4])
+        changed = tables.load(key)
+        assert changed is not None
+        assert str(changed.position.snapshot_id) == head_of(table)
+
+
 def test_two_who_watch_a_table_keep_it_until_both_have_gone(table):
     tables, key = _tables.Tables("lake"), SourceKey("db.events", "main")
 
