@@ -11,7 +11,7 @@ SOAK_ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture bench-watch compare test test-components test-browser screenshots soak test-histories test-crash check check-format fix constraints build smoke clean
+.PHONY: help env jars spark-jars demo ui bench-capture bench-watch compare test test-components test-browser screenshots soak test-histories test-crash test-mutants check check-format fix constraints build smoke clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ test-histories: jars ## random histories on real tables against a ledger (HISTOR
 
 test-crash: env ## every call of capture and commit, ending badly in every way, with every recovery
 	IPS_CRASH_POINTS=all pytest --numprocesses $(WORKERS) tests/crash $(PYTEST_ARGS)
+
+test-mutants: env ## break the checkpoint's rules in one way after another, and see their model notice each
+	@python -m tests.core.mutants
 
 check: check-format ## formatter, linter, types, rings
 	ruff check

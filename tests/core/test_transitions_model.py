@@ -10,6 +10,7 @@ A failure prints how to reproduce it; `pytest --hypothesis-seed=N` draws the sam
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from hypothesis import HealthCheck, settings
@@ -103,6 +104,8 @@ class Consumer(RuleBasedStateMachine):
         self.abandoned: set[str] = set()
         self.last: dict[str, int] = dict.fromkeys(SOURCES, 0)
         self.dropped: set[str] = set()
+        self.places: dict[str, set[int]] = {source: set() for source in SOURCES}
+        self.covers: dict[str, set[str]] = {}
 
     @property
     def store(self) -> InMemoryStore:
@@ -112,7 +115,9 @@ class Consumer(RuleBasedStateMachine):
         return self.store.read(CONSUMER)
 
     def write(self, changed: Checkpoint, read: Checkpoint | None) -> None:
+        """Whatever is written counts up, or writers could not tell each other's documents apart."""
         if changed is not read:
+            assert changed.revision == (0 if read is None else read.revision) + 1
             self.store.write(changed, expected_revision=None if read is None else read.revision)
 
     @rule(source=st.sampled_from(SOURCES), files=st.integers(1, 3))
@@ -137,6 +142,8 @@ class Consumer(RuleBasedStateMachine):
         except CheckpointConflictError:
             assert who in self.order[:-1], "only a run that committed, and was followed, is refused"
             return self.nothing()
+        retried = read is not None and read.pending is not None and read.pending.run == who
+        assert isinstance(found, Retry) == retried
         if isinstance(found, Replay):
             assert who == self.order[-1]
             assert found.committed.ranges == self.committed[found.committed.capture_id]
@@ -155,6 +162,7 @@ class Consumer(RuleBasedStateMachine):
             after = settle_empty(
                 read, consumer=CONSUMER, run=who, ranges=ranges, now_ms=self.clock, history_length=HISTORY
             )
+            assert after.pending is None
             if not crash:
                 self.write(after, read)
                 self.settled.append(ranges)
@@ -165,6 +173,9 @@ class Consumer(RuleBasedStateMachine):
             return self.nothing()
         self.write(after, read)
         self.began[capture_id] = ranges
+        if read is not None and read.pending is not None:
+            former = read.pending.capture_id
+            self.covers[capture_id] = {former, *self.covers.get(former, ())}
         return Taken(capture_id, who, ranges, replay=False)
 
     def planned(self, read: Checkpoint | None, source: str, capture_id: str, bound: int) -> SourceRange:
@@ -211,13 +222,34 @@ class Consumer(RuleBasedStateMachine):
             )
         except CheckpointConflictError:
             assert taken.capture_id not in self.committed or self.forgotten(read, taken), "a done commit never fails"
+            known = [c.capture_id for c in (*read.history, read.pending) if c is not None]
+            covered = {covered for capture_id in known for covered in self.covers.get(capture_id, ())}
+            assert taken.capture_id not in covered, "the late commit of a capture that another one covers ends well"
             return None
 
     def advanced(self, taken: Taken, result: CommitResult) -> None:
         assert taken.capture_id not in self.committed
+        assert result.checkpoint.pending is None
+        assert result.checkpoint.history[-1].ranges == taken.ranges
         self.committed[taken.capture_id] = taken.ranges
         self.order.append(taken.run)
         assert set(result.drop).isdisjoint(r.icdc_table for r in taken.ranges)
+
+    @rule(taken=captures)
+    def begin_late(self, taken: Taken | None) -> None:
+        """Somebody begins with ranges that were planned long ago: only from where the consumer stands."""
+        read = self.document()
+        if taken is None or read is None:
+            return
+        late = PendingCapture(
+            capture_id="late", run=self.run_number(self.runs + 1), started_at_ms=self.clock, ranges=taken.ranges
+        )
+        stands = all(number(r.from_exclusive) == self.position(r.source) for r in taken.ranges)
+        try:
+            begin(read, consumer=CONSUMER, pending=late)
+        except CheckpointConflictError:
+            return
+        assert stands
 
     @rule(target=held, taken=captures)
     def hold(self, taken: Taken | None) -> Any:
@@ -314,7 +346,9 @@ class Consumer(RuleBasedStateMachine):
         if read is None or len(wrote) < back:
             return
         undone = read.history[read.history.index(wrote[-back]) :]
-        self.write(rewind(read, capture_id=wrote[-back].capture_id), read)
+        after = rewind(read, capture_id=wrote[-back].capture_id)
+        assert after.pending is None
+        self.write(after, read)
         for capture in undone:
             self.committed.pop(capture.capture_id, None)
         self.order = self.order[:-back]
@@ -333,7 +367,10 @@ class Consumer(RuleBasedStateMachine):
         undone = [c for c in read.history if c not in after.history]
         for run in (c.run for c in reversed(undone) if c.wrote):
             assert self.order.pop() == run
+        assert after.pending is None
         assert self.position(source) == place
+        for each in SOURCES:  # a commit of both sources that one of them undid is remembered for neither
+            self.places[each].add(self.position(each))
         self.cut_back()
         self.dropped.clear()
 
@@ -388,6 +425,16 @@ class Consumer(RuleBasedStateMachine):
                 for file in range(number(r.from_exclusive) + 1, number(r.to_inclusive) + 1)
             ]
             assert sorted(files) == list(range(1, self.position(source) + 1))
+
+    @invariant()
+    def remembered_ranges_touch(self) -> None:
+        """Each begins where the one before ended, unless somebody went back to a place in between."""
+        read = self.document()
+        history = () if read is None else read.history
+        for source in SOURCES:
+            ranges = [r for c in history for r in c.ranges if r.source == source]
+            for before, after in pairwise(ranges):
+                assert number(after.from_exclusive) in {number(before.to_inclusive), *self.places[source]}
 
     @invariant()
     def one_store_at_most_can_be_used(self) -> None:
