@@ -7,6 +7,7 @@ from airflow_provider_ips.checkpoints.iceberg import IcebergStore
 from airflow_provider_ips.checkpoints.variable import VariableStore
 from airflow_provider_ips.core.errors import CheckpointConflictError, CheckpointError
 from airflow_provider_ips.core.moving import plan_move
+from tests.airflow.people import clear, go_on
 from tests.airflow.pipelines import Job, incremental
 from tests.airflow.tables import append, create
 from tests.checkpoints.test_cli import ips
@@ -135,6 +136,27 @@ def test_a_pending_capture_moves_along(ips, stores, lake, run_dag):
     run_dag(incremental("pending_moved", "db.events", job, capture={"checkpoint_store": "iceberg"}))
     assert job.seen == [[1, 2]]
     assert stores["iceberg"].read("pending_moved.capture").history[-1].supersedes
+
+
+def test_a_run_goes_on_in_the_store_that_its_checkpoint_was_moved_to(ips, stores, lake, run_dag):
+    """Moved between capture and commit: refused by the old setting, committed once by the new one."""
+    events = create(lake, "db.events")
+    append(events, [1, 2])
+    job = Job(lake)
+    job.fails = True
+    ran = run_dag(incremental("moved_under_way", "db.events", job))
+    job.fails = False
+    assert move(ips, "moved_under_way.capture", "iceberg", "--yes").failure == ""
+    clear(ran, "work", "commit")
+    before = incremental("moved_under_way", "db.events", job)
+    refused = go_on(before, ran)
+    assert "was moved to the store 'iceberg'" in str(refused.errors["commit"])
+    clear(ran, "commit")
+    after = incremental("moved_under_way", "db.events", job, capture={"checkpoint_store": "iceberg"})
+    assert go_on(after, ran).states["commit"] == "success"
+    assert job.seen == [[1, 2]]
+    (committed,) = stores["iceberg"].read("moved_under_way.capture").history
+    assert committed.run.run_id == ran.dag_run.run_id
 
 
 def test_a_store_that_does_not_answer_moves_nothing(ips, stores, first, consumer, monkeypatch):

@@ -2,6 +2,8 @@
 
 # ruff: noqa: AIR311 - the rows in the database are the subject
 
+import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from airflow_provider_ips.iceberg import capture
 from tests.airflow.pipelines import Job, checkpoint_of, incremental
 from tests.airflow.tables import append, create, icdc_tables, rows
 from tests.checkpoints.test_cli import ips
+from tests.crash.calls import CATALOG, FILE_IO, JOURNAL, DiedError, End
 
 __all__ = ["ips"]
 pytestmark = pytest.mark.usefixtures("airflow_database")
@@ -79,6 +82,36 @@ def test_the_same_replay_is_the_same_table(ips, lake, events, run_dag):
     }
     assert len(tables) == 1
     assert tables.isdisjoint(newest.icdc_tables)
+
+
+@pytest.mark.parametrize("end", End, ids=lambda end: end.value)
+def test_whatever_call_of_a_replay_ends_badly_another_one_makes_the_same_table(
+    ips, lake, events, run_dag, monkeypatch, end
+):
+    """And what a died one has left is found by gc; the checkpoint never notices."""
+    runs = three_runs(lake, events, run_dag, "replayed_crash")
+    before, kept = checkpoint_of("replayed_crash.capture"), icdc_tables(lake)
+    files = files_of(lake.properties["warehouse"].removeprefix("file://"))
+    extra = {k: lake.properties[k] for k in ("uri", "warehouse")} | {"py-catalog-impl": CATALOG, "py-io-impl": FILE_IO}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "iceberg", "extra": extra}))
+    wanted = ("replayed_crash.capture", "--run-id", runs[1].run_id)
+    JOURNAL.start()
+    replaying(ips, *wanted)
+    calls = list(JOURNAL.names)
+    JOURNAL.stop()
+    collecting(ips, *NOW, "--yes")
+    for at, name in enumerate(calls):
+        JOURNAL.start(at, end)
+        with suppress(DiedError):
+            replaying(ips, *wanted)
+        assert JOURNAL.was_reached, name
+        JOURNAL.stop()
+        (row,) = replaying(ips, *wanted).rows
+        assert rows(lake, row["icdc_table"]) == [3], name
+        assert checkpoint_of("replayed_crash.capture") == before
+        collecting(ips, *NOW, "--yes")
+        assert icdc_tables(lake) == kept, name
+        assert files_of(lake.properties["warehouse"].removeprefix("file://")) == files, name
 
 
 def test_a_full_first_range_is_replayed_as_it_was(ips, lake, events, run_dag):
