@@ -52,12 +52,15 @@ def complete_dag(dag: DAG, asking: Operator) -> None:
 
     Airflow has every task ask; the first answers for all, or a DAG of a hundred captures would be read a hundred times.
     """
+    from airflow_provider_ips.operators._stages import refuse_appends_behind_changes
+
     first = next(task for task in dag.tasks if (is_capture(task) or is_commit(task)) and not task.is_mapped)
     if asking is not first:
         return
     for commit in commits(dag):
         commit.depend_on_capture()
     check_dag(dag)
+    refuse_appends_behind_changes(dag)
 
 
 def check_dag(dag: DAG) -> None:

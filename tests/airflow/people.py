@@ -33,6 +33,7 @@ def go_on(dag, ran):
     errors = note_errors(dag)
     with create_session() as session:
         run = session.get(DagRun, ran.dag_run.id)
+        assert run is not None
         run.dag = _scheduled(dag)
         run.state = DagRunState.RUNNING
         for _ in range(50):

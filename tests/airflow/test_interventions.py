@@ -298,3 +298,16 @@ def test_a_second_run_is_refused_while_the_first_is_active_and_covers_it_after(e
         assert isinstance(run_dag(dag).errors["capture"], CheckpointConflictError)
     assert run_dag(dag).states["commit"] == "success"
     assert job.seen == [[1, 2, 3], [1, 2, 3]]
+
+
+def test_a_run_waits_for_the_one_before_where_the_past_counts(events, job, gate, run_dag):
+    """With depends_on_past on every task, a failed run holds the next back; cleared, it commits its own range first."""
+    dag, first = stopped_before_commit("past", job, gate, run_dag)
+    for task in dag.tasks:
+        task.depends_on_past = True
+    append(events, [4])
+    clear(first, "gate", "commit")
+    assert go_on(dag, first).states["commit"] == "success"
+
+    assert run_dag(dag).states["commit"] == "success"
+    assert job.seen == [[1, 2, 3], [4]]

@@ -292,3 +292,52 @@ def test_an_id_defined_later_in_the_file_still_sets_the_dependency(airflow_datab
     dag = DagBag(dag_folder=tmp_path).dags["parsed"]
 
     assert dag.get_task("commit").upstream_task_ids == {"later"}
+
+
+STAGES = """
+from airflow.sdk import DAG
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, iceberg_asset
+
+CHANGES = ["append", "overwrite", "delete"]
+with DAG("one", schedule=None):
+    first = IpCaptureOperator(task_id="first", source_tables="db.raw", data_operations={first})
+    IpCommitOperator(task_id="commit", capture=first, {target})
+with DAG("two", schedule=None):
+    second = IpCaptureOperator(task_id="second", source_tables=["db.other", "db.staged"], {second})
+    IpCommitOperator(task_id="commit", capture=second)
+"""
+BY_STAMP = 'verify_target="db.staged"'
+BY_ASSET = 'target_assets=iceberg_asset("db.staged", iceberg_conn_id="lake")'
+
+
+def stages(folder, **parts):
+    """Parse a file of two DAGs, the second of which captures what the first writes."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    parts = {"first": "CHANGES", "target": BY_ASSET, "second": "", **parts}
+    (folder / "stages.py").write_text(STAGES.format(**parts))
+    return "".join(DagBag(dag_folder=folder).import_errors.values())
+
+
+@pytest.mark.parametrize("target", [BY_STAMP, BY_ASSET], ids=["verified", "asset"])
+def test_a_stage_that_captures_appends_behind_one_that_writes_changes_is_refused(airflow_database, tmp_path, target):
+    """Whichever of the two DAGs Airflow looks at first."""
+    error = stages(tmp_path, target=target)
+
+    assert "two.second captures the appends of 'db.staged' only, and one.first before it captures changes" in error
+    assert "data_operations=" in error
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"first": '["append"]'},
+        {"second": "data_operations=CHANGES"},
+        {"second": 'on_other_operation="skip"'},
+        {"target": 'verify_target="{{{{ params.target }}}}"'},
+        {"target": 'verify_target="db.elsewhere"'},
+    ],
+    ids=["appends first", "changes behind", "says so", "unknown", "another table"],
+)
+def test_stages_that_fit_one_another_parse(airflow_database, tmp_path, parts):
+    assert stages(tmp_path, **parts) == ""

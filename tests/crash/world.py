@@ -74,7 +74,7 @@ class World:
         self.settings, self.icdc_retention = settings, icdc_retention
         self.variables = Variables({})
         self.processed = {}
-        self.targets = {name: set() for name in SOURCES}
+        self.targets: dict[str, set[int]] = {name: set() for name in SOURCES}
         self.saved = self.folder / "saved"
         self.catalogs = {}
         (self.folder / "lake").mkdir(parents=True)

@@ -1,0 +1,75 @@
+"""Stages that follow one another in one file: one that captures appends only must not stand behind one that merges.
+
+A stage that captures changes has to write them, by MERGE or DELETE, and such writes are no appends. Where stages are in
+different files, `airflow ips doctor` tells it from the table's history.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.operators import _wiring
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow.sdk import DAG
+
+    from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+    from airflow_provider_ips.operators.commit import IpCommitOperator
+
+_seen: WeakValueDictionary[tuple[str, str], DAG] = WeakValueDictionary()
+"""The DAGs of each file, as they become complete: Airflow hands them over one by one."""
+
+
+def refuse_appends_behind_changes(dag: DAG) -> None:
+    """Compare the declared targets of stages that capture changes with what other stages of the file capture."""
+    _seen[dag.fileloc, dag.dag_id] = dag
+    dags = [known for (file, _), known in list(_seen.items()) if file == dag.fileloc]
+    changed = {table: name for known in dags for table, name in _changed_tables(known)}
+    for name, source, settings in (each for known in dags for each in _sources(known)):
+        stage = changed.get(f"{source.table}@{source.branch}")
+        if stage is None or stage == name or settings.captures_changes or settings.on_other_operation == "skip":
+            continue
+        raise InputError(
+            f"{name} captures the appends of {source.table!r} only, and {stage} before it captures changes, which it "
+            "can write there by changing rows only",
+            consequence="Its captures would fail on the first merge, and rows that were corrected would never reach it",
+            remedy='set data_operations=("append", "overwrite", "delete") there; if the stage before it does nothing '
+            'but append, say so by on_other_operation="skip"',
+        )
+
+
+def _changed_tables(dag: DAG) -> Iterator[tuple[str, str]]:
+    """The tables, with their branch, that stages write changes to."""
+    for commit in _wiring.commits(dag):
+        capture = dag.task_dict.get(commit.capture_task_id)
+        if capture is not None and any(settings.captures_changes for _, settings in _checked(capture)):
+            for table in _targets(commit):
+                yield table, f"{dag.dag_id}.{capture.task_id}"
+
+
+def _targets(commit: IpCommitOperator) -> Iterator[str]:
+    from airflow_provider_ips.assets.uris import SCHEME, TableUri
+
+    if commit.verify_target is not None and "{{" not in commit.verify_target:
+        yield f"{commit.verify_target}@main"
+    for asset in commit.target_assets:
+        if asset.uri.startswith(f"{SCHEME}://"):
+            uri = TableUri.parse(asset.uri)
+            yield f"{uri.table}@{uri.branch}"
+
+
+def _sources(dag: DAG) -> Iterator[tuple[str, SourceTable, CaptureSettings]]:
+    for task in dag.tasks:
+        if _wiring.is_capture(task):
+            for source, settings in _checked(task):
+                yield f"{dag.dag_id}.{task.task_id}", source, settings
+
+
+def _checked(capture: object) -> tuple[tuple[SourceTable, CaptureSettings], ...]:
+    """What a capture says of its sources; nothing where it is mapped or a template, for then it is not known yet."""
+    known: tuple[tuple[SourceTable, CaptureSettings], ...] = getattr(capture, "_checked_sources", tuple)()
+    return known
