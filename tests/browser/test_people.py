@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from airflow_provider_ips.core.checkpoint import Checkpoint
 from airflow_provider_ips.core.identifiers import variable_key
-from tests.browser.conftest import PASSWORD, USER
+from tests.components.deployment import PASSWORD, USER
 
 DAG = "playback_daily"
 TASKS = ("capture", "daily", "commit")
