@@ -111,12 +111,9 @@ class Deployment:
             rest=Rest(address["url"], headers=address["headers"]),
         )
 
-    def kill(self, name, *, alone=False):
-        """SIGKILL a part and everything it started, as when a machine loses power; or the part alone.
-
-        What it leaves behind then is found again, and stopped, by the environment it was started in.
-        """
-        family = self.family(name)[:1] if alone else self.family(name)
+    def kill(self, name):
+        """SIGKILL a part and everything it started, as when a machine loses power."""
+        family = self.family(name)
         for process in family:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
