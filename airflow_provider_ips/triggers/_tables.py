@@ -157,7 +157,7 @@ def _state_of(source: IcebergSource) -> tuple[object, ...]:
     heads = {name: ref.snapshot_id for name, ref in metadata.refs.items()}
     return (
         *(source.table.metadata_location, source.table_uuid, metadata.last_updated_ms),
-        *(metadata.last_sequence_number, metadata.current_snapshot_id, len(metadata.snapshots), heads),
+        *(metadata.current_snapshot_id, len(metadata.snapshots), heads),
     )
 
 

@@ -511,6 +511,15 @@ def test_a_table_that_did_not_change_is_kept_as_it_was_parsed(table):
     assert tables.load(key) is not changed
 
 
+def test_tables_of_the_first_format_are_kept_too(lake):
+    """Their metadata has no sequence numbers."""
+    append(create(lake, "db.v1", properties={"format-version": "1"}), [1])
+    tables, key = _tables.Tables("lake"), SourceKey("db.v1", "main")
+
+    with tables.watching([key]):
+        assert tables.load(key) is tables.load(key)
+
+
 def test_a_change_is_seen_though_the_catalog_names_no_metadata_file(table, monkeypatch):
     """A REST catalog may leave the name out."""
     load = CountingCatalog.load_table

@@ -35,9 +35,9 @@ async def next_event(table, state):
     trigger = IcebergAppendTrigger(table="db.events", iceberg_conn_id="lake", poll_interval=INTERVAL_S)
     trigger.asset_state_store = state
     events = trigger.run()
-    told = asyncio.create_task(anext(events))
+    told = asyncio.ensure_future(anext(events))
     event = await asyncio.wait_for(told, PATIENCE_S)
-    going_on = asyncio.create_task(anext(events))
+    going_on = asyncio.ensure_future(anext(events))
     async with asyncio.timeout(PATIENCE_S):
         while event.payload["tables"][0]["head"]["snapshot_id"] not in state.text:  # noqa: ASYNC110 - told by nobody
             await asyncio.sleep(INTERVAL_S)
