@@ -115,11 +115,16 @@ def growth(cases: Sequence[Case]) -> str:
     if len(cases) != 2:  # noqa: PLR2004 - a table and its double
         return "Not measured."
     before, after = (Cost.by_cpu(case) for case in cases)
+    beyond = before.growth_beyond_load(after)
     return (
         f"With twice the files and twice the snapshots before the same range, `load_table` takes "
         f"{(after.load_seconds - before.load_seconds) * 1000:.0f} ms of CPU more and capture "
-        f"{(after.capture_seconds - before.capture_seconds) * 1000:.0f} ms: beyond what loading grows by, "
-        f"{before.growth_beyond_load(after):.0%} of what capture took."
+        f"{(after.capture_seconds - before.capture_seconds) * 1000:.0f} ms: "
+        + (
+            f"beyond what loading grows by, {beyond:.0%} of what capture took."
+            if beyond > 0
+            else "no more than loading grows by."
+        )
     )
 
 
