@@ -140,14 +140,21 @@ class Deployment:
         until(lambda: not self._members(), seconds=SECONDS_TO_STOP, what=f"the processes of {self.folder} to end")
 
     def _members(self):
-        """All processes of this user that were started with this deployment's own folder in their environment."""
-        mine = self.environment["AIRFLOW_HOME"]
+        """All processes that belong here: their folder or their environment says so.
+
+        Workers write their title over the environment, and jobs of a cluster may leave the folder.
+        """
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
-                if process.pid != os.getpid() and process.environ().get("AIRFLOW_HOME") == mine and is_alive(process):
+                if process.pid != os.getpid() and is_alive(process) and self._owns(process):
                     found.append(process)
         return found
+
+    def _owns(self, process):
+        if Path(process.cwd()).is_relative_to(self.folder):
+            return True
+        return process.environ().get("AIRFLOW_HOME") == self.environment["AIRFLOW_HOME"]
 
     def _started(self):
         return [path.stem for path in self.folder.glob("*.pids")]
