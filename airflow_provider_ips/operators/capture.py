@@ -180,6 +180,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
     def execute(self, context: Context) -> None:
         """Capture, push the XComs, and skip what has nothing to process."""
         from airflow_provider_ips.operators._asking import asked_of, check_sources
+        from airflow_provider_ips.operators._target import heads_at_capture
 
         asked = asked_of(context, follow_params=self.follow_params)
         _wiring.check_dag(context["dag"])
@@ -187,6 +188,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         check_sources(request)
         store = open_store(self.checkpoint_store, iceberg_conn_id=self.iceberg_conn_id)
         catalog = _context.open_catalog(self.iceberg_conn_id)
+        heads = heads_at_capture(context, self.task_id, catalog)
+        request = replace(request, requested={**request.requested, "target_heads": heads})
         checkpoint = store.read(request.consumer)
         run = self._run_detached if asked.is_detached else self._run_from_checkpoint
         outcome = run(context, request, catalog, store, checkpoint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator, XComArg
@@ -10,7 +10,8 @@ from airflow.sdk import BaseOperator, XComArg
 from airflow_provider_ips.checkpoints.opening import open_store
 from airflow_provider_ips.core.errors import EvidenceError, InputError
 from airflow_provider_ips.core.identifiers import TableIdentifier
-from airflow_provider_ips.operators import _context, _events, _evidence, _wiring
+from airflow_provider_ips.core.targets import EVIDENCE, STAMPED
+from airflow_provider_ips.operators import _context, _events, _evidence, _target, _wiring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,6 +40,9 @@ class Captured:
 
     settled: bool
     replayed: bool
+    target_heads: Mapping[str, str | None] = field(default_factory=dict)
+    """Where the targets stood when it began."""
+
     detached: bool = False
     """In no checkpoint: the work is asked for its evidence as always, and nothing moves."""
 
@@ -60,6 +64,7 @@ class Captured:
             settled=requested["settled"],
             replayed=requested["replayed"],
             detached=requested.get("detached", False),
+            target_heads=_target.heads_of(requested),
         )
 
 
@@ -77,6 +82,8 @@ class IpCommitOperator(BaseOperator):
         good.
     :param verify_target: A table that must carry this capture's stamp: a snapshot that the job made with the property
         ``ips-capture-id``. Reached through the capture's connection. (templated)
+    :param target_evidence: ``"stamp"``, or ``"moved_head"`` for a job that cannot stamp: at least something must have
+        been written to the target since the capture began, by whomever.
     :param require: The tasks, or their ids, whose success is demanded, in place of all between capture and commit.
     :param target_assets: The assets that the job writes, such as ``iceberg_asset("db.t")``. Each gets an event when
         something was processed, and none otherwise; ``outlets`` get one in any case.
@@ -95,6 +102,7 @@ class IpCommitOperator(BaseOperator):
         icdc_retention: str = "next_commit",
         require: Iterable[object] | str | None = None,
         verify_target: str | None = None,
+        target_evidence: str = STAMPED,
         target_assets: Asset | Sequence[Asset] = (),
         partition_events: bool = False,
         **kwargs: Any,
@@ -109,6 +117,7 @@ class IpCommitOperator(BaseOperator):
         self.icdc_retention = icdc_retention
         self.require = require
         self.verify_target = verify_target
+        self.target_evidence = target_evidence
         self.capture_task_id = _task_id(capture, what="capture")
         self.required_task_ids = _required(require)
         if icdc_retention not in ICDC_RETENTION:
@@ -116,6 +125,13 @@ class IpCommitOperator(BaseOperator):
                 f"icdc_retention={icdc_retention!r} is unknown",
                 consequence="ICDC tables would be kept, or dropped, against what was meant",
                 remedy=f"use one of {', '.join(map(repr, ICDC_RETENTION))}",
+            )
+        if target_evidence not in EVIDENCE or (target_evidence != STAMPED and verify_target is None):
+            raise InputError(
+                f"target_evidence={target_evidence!r} "
+                + ("has no target" if target_evidence in EVIDENCE else "is unknown"),
+                consequence="The checkpoint would move without what was meant to be seen",
+                remedy=f"use one of {', '.join(map(repr, EVIDENCE))}, and name the job's target by verify_target=",
             )
         if verify_target is not None and "{{" not in verify_target:
             TableIdentifier.parse(verify_target)
@@ -188,20 +204,13 @@ class IpCommitOperator(BaseOperator):
         _evidence.demand_success(states, run_id=run_id, commit=self.task_id)
         if self.verify_target is not None:
             for each in working:
-                self._demand_stamp(self.verify_target, each)
-
-    def _demand_stamp(self, target: str, captured: Captured) -> None:
-        """A task can succeed without having written, or having written elsewhere; the target itself knows."""
-        from airflow_provider_ips.core.stamps import STAMP, carries_stamp
-        from airflow_provider_ips.iceberg import open_source
-
-        if not carries_stamp(open_source(_context.open_catalog(captured.iceberg_conn_id), target), captured.capture_id):
-            raise EvidenceError(
-                f"no snapshot of {target} carries the stamp of capture {captured.capture_id}",
-                consequence="The job may have written nothing, or elsewhere; moving the checkpoint would lose its rows",
-                remedy=f"let the job set the snapshot property {STAMP!r} (with Spark, by "
-                f'conf={{"spark.sql.iceberg.snapshot-property.{STAMP}": capture.output["capture_id"]}}), and clear it',
-            )
+                _target.demand(
+                    self.verify_target,
+                    evidence=self.target_evidence,
+                    capture_id=each.capture_id,
+                    heads=each.target_heads,
+                    conn_id=each.iceberg_conn_id,
+                )
 
     def _commit(self, captured: Captured, context: Context) -> dict[str, Any]:
         outcome, dropped = "settled", []

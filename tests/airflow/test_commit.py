@@ -274,16 +274,17 @@ def test_a_commit_that_runs_twice_moves_once(events, job, run_dag):
     assert len(checkpoint_of("twice.capture").history) == 1
 
 
-def stamping(dag_id, target, *, stamp):
+def stamping(dag_id, target, *, stamp, writes=True, **options):
     """A job that appends to a target, with the capture's id as the snapshot's property or without."""
 
     def write(capture_id):
-        append(target, [7], properties={"ips-capture-id": capture_id} if stamp else {})
+        if writes:
+            append(target, [7], properties={"ips-capture-id": capture_id} if stamp else {})
 
     with DAG(dag_id, schedule=None) as dag:
         captured = capturing("db.events")
         work = PythonOperator(task_id="work", python_callable=write, op_args=[captured.output["capture_id"]])
-        captured >> work >> IpCommitOperator(task_id="commit", capture=captured, verify_target="db.target")
+        captured >> work >> IpCommitOperator(task_id="commit", capture=captured, verify_target="db.target", **options)
     return dag
 
 
@@ -304,6 +305,35 @@ def test_a_target_without_the_stamp_is_none_though_every_task_succeeded(events, 
     assert ran.states["work"] == "success"
     assert "no snapshot of db.target carries the stamp" in str(ran.errors["commit"])
     assert committed_at("unstamped.capture", "db.events") is None
+
+
+def test_a_moved_head_is_evidence_where_it_is_asked_for(events, lake, run_dag):
+    """The job cannot stamp. What was written before the capture is no evidence, what came since is."""
+    target = create(lake, "db.target")
+    append(target, [1])
+
+    idle = run_dag(stamping("moving", target, stamp=False, writes=False, target_evidence="moved_head"))
+
+    assert idle.states["work"] == "success"
+    assert "nothing was written to db.target since capture" in str(idle.errors["commit"])
+    assert committed_at("moving.capture", "db.events") is None
+
+    ran = run_dag(stamping("moving", target, stamp=False, target_evidence="moved_head"))
+
+    assert ran.states["commit"] == "success"
+    assert committed_at("moving.capture", "db.events") is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"verify_target": "db.t", "target_evidence": "hope"}, "'hope'"),
+        ({"target_evidence": "moved_head"}, "no target"),
+    ],
+)
+def test_evidence_that_cannot_be_had_is_refused_at_parse(options, told):
+    with DAG("evidence", schedule=None), pytest.raises(InputError, match=told):
+        IpCommitOperator(task_id="commit", capture="capture", **options)
 
 
 def test_a_malformed_target_is_refused_at_parse():
