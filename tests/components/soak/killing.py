@@ -16,8 +16,9 @@ TASKS = ("capture", "work", "commit")
 KINDS = {"task": 12, "task and supervisor": 2, "supervisor": 2, "scheduler and all its tasks": 2}
 """What is killed, and how often among all.
 
-Never the scheduler alone: workers of its LocalExecutor outlive it and hold its connection to PostgreSQL open, with the
-locks of its last transaction, and no other scheduler gets to these runs. A container or a service dies as a whole.
+Never the scheduler alone: workers of its LocalExecutor outlive it, and the next scheduler ran and started nothing, most
+likely because they hold the dead one's connection to PostgreSQL open, with the locks of its last transaction. A container
+or a service dies as a whole.
 """
 
 PATIENCE_S = 20
