@@ -17,8 +17,8 @@ KINDS = {"task": 12, "task and supervisor": 2, "supervisor": 2, "scheduler and a
 """What is killed, and how often among all.
 
 Never the scheduler alone: workers of its LocalExecutor outlive it, and the next scheduler ran and started nothing, most
-likely because they hold the dead one's connection to PostgreSQL open, with the locks of its last transaction. A container
-or a service dies as a whole.
+likely because they hold the dead one's connection to PostgreSQL open, with the locks of its last transaction. A service
+or a container dies as a whole.
 """
 
 PATIENCE_S = 20
