@@ -11,7 +11,7 @@ SOAK_ARGS ?=
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture bench-watch compare test test-components test-browser screenshots soak test-histories test-crash test-mutants check check-format fix constraints build smoke clean
+.PHONY: help env jars spark-jars demo ui bench-capture bench-watch compare test test-components test-topology test-browser screenshots soak test-histories test-crash test-mutants check check-format fix constraints build smoke clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,13 +42,16 @@ compare: jars ## this package and other ways on the same tables, who is right (C
 	@python -m benchmarks.compare $(COMPARE_ARGS)
 
 test: jars ## all tests (WORKERS=2, PYTEST_ARGS='-k rings')
-	pytest --ignore tests/components --ignore tests/browser --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	pytest --ignore tests/components --ignore tests/browser --ignore tests/topology --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 test-components: env ## runs killed, cleared, marked and backfilled in a whole Airflow on PostgreSQL
 	pytest tests/components --numprocesses 4 $(PYTEST_ARGS)
 
 soak: env ## two incremental stages under SIGKILLs, and every row counted (SOAK_ARGS='--minutes 2 --seed 7')
 	@python -m tests.components.soak $(SOAK_ARGS)
+
+test-topology: jars ## Spark standalone, a worker and Airflow as the stack in docker/ has them
+	pytest tests/topology $(PYTEST_ARGS)
 
 test-browser: env ## people in the UI of a whole Airflow, in a real browser; screenshots into .artefacts
 	pytest tests/browser $(PYTEST_ARGS)
