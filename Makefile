@@ -6,12 +6,16 @@ PYTEST_ARGS ?=
 HISTORIES_ARGS ?=
 BENCH_ARGS ?= --publish
 COMPARE_ARGS ?=
+PIPELINE_ARGS ?= --publish
 WATCH_ARGS ?=
 SOAK_ARGS ?=
 WORKERS ?= 2
 
+# Folders of tests that take long, and have a target each.
+OWN_TARGETS := browser cascades components playback topology
+
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture bench-watch compare test test-components test-topology test-browser screenshots soak test-histories test-crash test-mutants check check-format fix constraints build smoke clean
+.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-watch compare test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-mutants check check-format fix constraints build smoke clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +39,10 @@ bench-capture: jars ## capture against Iceberg's Java API and PyIceberg, into do
 	@case '$(BENCH_ARGS)' in *--publish*) uv pip install --quiet --constraint constraints.txt matplotlib ;; esac
 	@python -m benchmarks.capture $(BENCH_ARGS)
 
+bench-pipeline: jars ## two stages in five ways on the same data: time, bytes, and who is right (half an hour; PIPELINE_ARGS=--quick: minutes)
+	@case '$(PIPELINE_ARGS)' in *--publish*) uv pip install --quiet --constraint constraints.txt matplotlib ;; esac
+	@python -m benchmarks.pipeline $(PIPELINE_ARGS)
+
 bench-watch: env ## 200 watched tables on one triggerer: its loop's lag, calls to the catalog, append to event (2 minutes)
 	@python -m benchmarks.watch $(WATCH_ARGS)
 
@@ -42,13 +50,19 @@ compare: jars ## this package and other ways on the same tables, who is right (C
 	@python -m benchmarks.compare $(COMPARE_ARGS)
 
 test: jars ## all tests (WORKERS=2, PYTEST_ARGS='-k rings')
-	pytest --ignore tests/components --ignore tests/browser --ignore tests/topology --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	pytest $(addprefix --ignore tests/,$(OWN_TARGETS)) --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 test-components: env ## runs killed, cleared, marked and backfilled in a whole Airflow on PostgreSQL
 	pytest tests/components --numprocesses 4 $(PYTEST_ARGS)
 
 soak: env ## two incremental stages under SIGKILLs, and every row counted (SOAK_ARGS='--minutes 2 --seed 7')
 	@python -m tests.components.soak $(SOAK_ARGS)
+
+test-playback: jars ## the talk's pipelines with their Spark jobs, through Airflow
+	pytest tests/playback --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+test-cascades: jars ## three stages started by table changes alone, against a full recomputation (CASCADE_DAYS=7)
+	pytest tests/cascades $(PYTEST_ARGS)
 
 test-topology: jars ## Spark standalone, a worker and Airflow as the stack in docker/ has them
 	pytest tests/topology $(PYTEST_ARGS)
