@@ -56,12 +56,15 @@ class Sighting:
     volume: Volume
     oldest_at_ms: int | None
     newest_snapshot_id: int | None
+    removes: bool = False
+    """Rows from before were changed or are gone: news, though a delete brings no row."""
+
     note: str = ""
 
     @property
     def has_rows(self) -> bool:
-        """Whether anything was appended; what is unknown may be rows."""
-        return self.snapshots > 0 and self.volume.files != 0 and self.volume.records != 0
+        """Whether there is anything to capture; what is unknown may be rows."""
+        return self.snapshots > 0 and (self.removes or (self.volume.files != 0 and self.volume.records != 0))
 
     def to_json(self) -> dict[str, Any]:
         """What the sensor gives as XCom and the trigger as event."""
@@ -102,7 +105,8 @@ def assess(sighting: Sighting, thresholds: Thresholds, *, now_ms: int) -> Readin
 
 def _found(sighting: Sighting) -> str:
     counted = {"snapshots": sighting.snapshots, **sighting.volume.to_json()}
-    return ", ".join(f"{name}: {'unknown' if n is None else n}" for name, n in counted.items()) + " appended"
+    words = ", ".join(f"{name}: {'unknown' if n is None else n}" for name, n in counted.items()) + " appended"
+    return f"{words}, earlier rows changed or removed" if sighting.removes else words
 
 
 def _lack(sighting: Sighting, name: str, unit: str, at_least: AtLeast, now_ms: int) -> str | None:
@@ -205,6 +209,7 @@ def _sighting(history: TableHistory, plan: CapturePlan) -> Sighting:
         volume=volume,
         oldest_at_ms=min((snapshot.committed_at_ms for snapshot in appended), default=None),
         newest_snapshot_id=appended[-1].snapshot_id if appended else None,
+        removes=bool(plan.before),
     )
 
 

@@ -16,6 +16,7 @@ from airflow_provider_ips.core.settings import CaptureSettings
 from airflow_provider_ips.core.thresholds import AtLeast, Thresholds
 
 SETTINGS = CaptureSettings()
+CHANGES = CaptureSettings(data_operations=("append", "overwrite", "delete"))
 NO_THRESHOLDS = Thresholds.parse()
 
 
@@ -190,6 +191,28 @@ def test_limits_of_a_capture_do_not_narrow_what_is_seen(history):
     sighting = look(history, committed=committed, settings=replace(SETTINGS, max_snapshots=1))
 
     assert sighting.volume.files == 8
+
+
+@pytest.mark.parametrize("change", ["remove", "rewrite_rows", "delete_rows"])
+def test_changes_of_earlier_rows_are_ready_for_who_captures_changes(history, change):
+    """A deletion brings no file, and no row of its own: it has to reach the next stage all the same."""
+    history.append(files=2)
+    committed = history.append()
+    getattr(history, change)()
+
+    sighting = look(history, committed=committed, settings=CHANGES)
+
+    assert assess(sighting, NO_THRESHOLDS, now_ms=0).ready
+    assert "changed or removed" in assess(sighting, NO_THRESHOLDS, now_ms=0).reason
+
+
+def test_compaction_is_not_ready_for_who_captures_changes(history):
+    """It removes files, and no row."""
+    history.append()
+    committed = history.append()
+    history.compact()
+
+    assert not ready(history, committed, settings=CHANGES)
 
 
 @pytest.mark.parametrize(
