@@ -9,13 +9,15 @@ import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "dags_examples"
+NOTHING: Final[Mapping[str, Callable[[], object]]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +62,31 @@ def enter(settings: Mapping[str, str]) -> None:
     initdb()
 
 
-def run(dag_id: str, logical_date: datetime, *, dags: Path = EXAMPLES) -> Finished:
-    """Run a DAG to its end in this process, by Airflow's own `dag.test()`."""
+def run(
+    dag_id: str,
+    logical_date: datetime,
+    *,
+    dags: Path = EXAMPLES,
+    conf: Mapping[str, Any] | None = None,
+    after: Mapping[str, Callable[[], object]] = NOTHING,
+) -> Finished:
+    """Run a DAG to its end in this process, by Airflow's own `dag.test()`.
+
+    `after` says what happens, by task, when it has done its work; an error there fails the task.
+    """
     from airflow.dag_processing.dagbag import DagBag
 
     bag = DagBag(dag_folder=dags, bundle_name="dags-folder")
     if dag_id not in bag.dags:
         raise LookupError(f"no DAG {dag_id!r} in {dags}; there are {sorted(bag.dags)}, and errors: {bag.import_errors}")
+    dag = bag.dags[dag_id]
+    for task_id, happens in after.items():
+        # As the argument post_execute= does.
+        dag.task_dict[task_id]._post_execute_hook = _calling(happens)  # type: ignore[union-attr]  # noqa: SLF001
     # What makes a run this run: with both given, the same day again is the same run, cleared.
-    finished = bag.dags[dag_id].test(logical_date=logical_date, run_after=logical_date)
+    finished = dag.test(
+        logical_date=logical_date, run_after=logical_date, run_conf=None if conf is None else dict(conf)
+    )
     tasks = finished.get_task_instances()
     return Finished(
         dag_id=dag_id,
@@ -88,6 +106,15 @@ def xcom(finished: Finished, task_id: str, key: str) -> Any:  # noqa: ANN401 - w
         query = XComModel.get_many(run_id=finished.run_id, key=key, task_ids=task_id, dag_ids=finished.dag_id)
         row = session.scalars(query).one_or_none()
         return None if row is None else XComModel.deserialize_value(row)
+
+
+def _calling(happens: Callable[[], object]) -> Callable[..., None]:
+    """What happens, in the form of a hook."""
+
+    def hook(context: object, result: object) -> None:  # noqa: ARG001 - handed to every hook
+        happens()
+
+    return hook
 
 
 def _secret(home: Path, name: str) -> str:
