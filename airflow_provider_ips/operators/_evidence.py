@@ -23,6 +23,9 @@ REMOVED = "removed"
 BEGUN = (SUCCESS, "running", "deferred", "up_for_reschedule", "awaiting_input")
 """What a task is in that has started, or has ended well, and will not start anew by itself."""
 
+OVER = (SUCCESS, "failed", SKIPPED, "upstream_failed", REMOVED)
+"""What a task is in that will not run by itself any more."""
+
 _NEXT_STEP = {
     "skipped": "if its work is not needed for this commit, name the tasks that are by require=[…]; else clear it",
     "upstream_failed": "repair and clear the task before it that failed",
@@ -45,6 +48,23 @@ def demand_success(states: Mapping[str, str | None], *, run_id: str, commit: str
     )
 
 
+def with_stand_ins(states: Mapping[str, str | None], groups: Iterable[Collection[str]]) -> dict[str, str | None]:
+    """Leave out what did not succeed where a task that stands for it did, and it will not write any more."""
+    told = dict(states)
+    for group in groups:
+        instances = {task: [name for name in states if _is_instance(name, task)] for task in group}
+        if not any(names and all(states[name] == SUCCESS for name in names) for names in instances.values()):
+            continue
+        for name in (name for names in instances.values() for name in names):
+            if states[name] in OVER:
+                del told[name]
+    return told
+
+
+def _is_instance(name: str, task_id: str) -> bool:
+    return name == task_id or (name.startswith(f"{task_id}[") and name.endswith("]"))
+
+
 def refuse_earlier_work(ti: RuntimeTaskInstanceProtocol, dag: DAG, capture: Operator, *, run_id: str) -> None:
     """Refuse a new range in a run whose work has begun: its success would pass for the work on rows it never saw.
 
@@ -54,7 +74,8 @@ def refuse_earlier_work(ti: RuntimeTaskInstanceProtocol, dag: DAG, capture: Oper
     commit = next((c for c in _wiring.commits(dag) if c.capture_task_id == capture.task_id), None)
     if commit is None:
         return
-    wanted = commit.required_task_ids or _wiring.tasks_between(capture, commit)
+    # All of them, whatever the commit requires: a task that it requires may go by the success of one that it does not.
+    wanted = _wiring.tasks_between(capture, commit)
     grouped = capture.get_closest_mapped_task_group() is not None
     states = states_of(ti, dag, wanted, run_id=run_id, map_index=ti.map_index if grouped else None)
     begun = {task: state for task, state in states.items() if state in BEGUN}

@@ -65,6 +65,8 @@ def complete_dag(dag: DAG, asking: Operator) -> None:
 
 def check_dag(dag: DAG) -> None:
     """Refuse every capture and commit of a DAG that could not be right."""
+    from airflow_provider_ips.operators._branches import check_branches
+
     committed: dict[str, str] = {}
     pulled = {task.task_id: set(_pulled_from(task)) for task in dag.tasks if not is_commit(task)}
     for commit in commits(dag):
@@ -76,6 +78,7 @@ def check_dag(dag: DAG) -> None:
                 remedy="keep one commit, behind all tasks that use the capture",
             )
         _check_pair(dag, capture, commit)
+        check_branches(dag, commit, tasks_between(capture, commit))
         _check_uses(sorted(name for name, sources in pulled.items() if capture.task_id in sources), capture, commit)
         _have_jobs_told_apart(dag, tasks_between(capture, commit))
     _refuse_shared_consumers(dag)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk import BaseOperator, XComArg
+from airflow.sdk import BaseOperator
 
 from airflow_provider_ips.checkpoints.opening import open_store
 from airflow_provider_ips.core.errors import EvidenceError, InputError
 from airflow_provider_ips.core.identifiers import TableIdentifier
 from airflow_provider_ips.core.targets import EVIDENCE, STAMPED
 from airflow_provider_ips.operators import _context, _events, _evidence, _target, _wiring
+from airflow_provider_ips.operators._demands import parse_required, parse_task_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -84,7 +85,8 @@ class IpCommitOperator(BaseOperator):
         ``ips-capture-id``. Reached through the capture's connection. (templated)
     :param target_evidence: ``"stamp"``, or ``"moved_head"`` for a job that cannot stamp: at least something must have
         been written to the target since the capture began, by whomever.
-    :param require: The tasks, or their ids, whose success is demanded, in place of all between capture and commit.
+    :param require: The tasks, or their ids, whose success is demanded, in place of all between capture and commit. An
+        entry that is a tuple or list names tasks that stand for each other: one of them must have succeeded.
     :param target_assets: The assets that the job writes, such as ``iceberg_asset("db.t")``. Each gets an event when
         something was processed, and none otherwise; ``outlets`` get one in any case.
     :param partition_events: One event for each partition that the job wrote, with the partition as its key, in place of
@@ -118,8 +120,8 @@ class IpCommitOperator(BaseOperator):
         self.require = require
         self.verify_target = verify_target
         self.target_evidence = target_evidence
-        self.capture_task_id = _task_id(capture, what="capture")
-        self.required_task_ids = _required(require)
+        self.capture_task_id = parse_task_id(capture, what="capture")
+        self.required = parse_required(require)
         if icdc_retention not in ICDC_RETENTION:
             raise InputError(
                 f"icdc_retention={icdc_retention!r} is unknown",
@@ -151,6 +153,11 @@ class IpCommitOperator(BaseOperator):
         results = [self._commit(each, context) for each in captured]
         self._tell(telling, context)
         context["ti"].xcom_push(key="commit", value=results if len(results) > 1 else results[0])
+
+    @property
+    def required_task_ids(self) -> tuple[str, ...]:
+        """All tasks that ``require`` names, those that stand for each other included."""
+        return tuple(task_id for group in self.required for task_id in group)
 
     def depend_on_capture(self) -> None:
         """Lie behind the capture. One named by its id may be defined later in the file."""
@@ -201,6 +208,7 @@ class IpCommitOperator(BaseOperator):
             map_index=ti.map_index if self._is_grouped(capture) else None,
             excused=[each.run.map_index for each in captured if each.settled],
         )
+        states = _evidence.with_stand_ins(states, self.required)
         _evidence.demand_success(states, run_id=run_id, commit=self.task_id)
         if self.verify_target is not None:
             for each in working:
@@ -271,31 +279,3 @@ class IpCommitOperator(BaseOperator):
         """Open the store of the capture itself: a commit elsewhere would find nothing to commit."""
         store: Any = _wiring.argument(context["dag"].task_dict[self.capture_task_id], "checkpoint_store")
         return open_store(store, iceberg_conn_id=captured.iceberg_conn_id)
-
-
-def _task_id(value: object, *, what: str) -> str:
-    if isinstance(value, XComArg):
-        value = next(operator for operator, _ in value.iter_references())
-    if isinstance(value, str) and value:
-        return value
-    task_id = getattr(value, "task_id", None)
-    if isinstance(task_id, str) and (what != "capture" or _wiring.is_capture(value)):
-        return task_id
-    raise InputError(
-        f"{what}={value!r} is no {'IpCaptureOperator' if what == 'capture' else 'task'}",
-        consequence="The commit could not tell what it has to wait for",
-        remedy=f"pass the {'IpCaptureOperator' if what == 'capture' else 'task'} or its task id",
-    )
-
-
-def _required(value: Iterable[object] | str | None) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    entries = [value] if isinstance(value, str) or hasattr(value, "task_id") else list(value)
-    if not entries:
-        raise InputError(
-            "require=[] demands no evidence at all",
-            consequence="The checkpoint would move whatever happened",
-            remedy="leave require out to demand all tasks between capture and commit, or name some",
-        )
-    return tuple(_task_id(entry, what="require") for entry in entries)

@@ -89,6 +89,66 @@ def test_require_does_not_excuse_what_it_names(events, run_dag):
     assert "'work' is skipped" in str(ran.errors["commit"])
 
 
+@pytest.mark.parametrize(
+    ("failing", "said"),
+    [
+        ((), None),
+        (("job",), None),
+        (("job", "again"), "'again' is failed, 'job' is failed"),
+        (("job", "recover"), "'again' is upstream_failed, 'job' is failed"),
+        (("capture",), "captured nothing"),
+    ],
+    ids=lambda names: "+".join(names or ["nothing"]) if isinstance(names, tuple) else "",
+)
+def test_tasks_that_stand_for_each_other_are_evidence_by_one_of_them(events, run_dag, failing, said):
+    """A job, or what repeats it after a recovery: without the success of either nothing moves."""
+    dag_id = f"remedied_{'_'.join(failing)}"
+
+    ran = run_dag(remedied(dag_id, failing))
+
+    assert ran.states["commit"] == ("failed" if said else "success")
+    assert (said or "") in str(ran.errors.get("commit", ""))
+    moved = None if said else events.current_snapshot().snapshot_id
+    assert committed_at(f"{dag_id}.capture", "db.events") == moved
+    if not failing:  # what runs after a failure is skipped, and holds nothing up
+        assert (ran.states["recover"], ran.states["again"]) == ("skipped", "skipped")
+
+
+def test_mapped_tasks_stand_in_with_all_of_their_instances(events, run_dag):
+    """One instance that failed is no evidence, whatever the other did."""
+    with DAG("remedied_mapped", schedule=None) as dag:
+        captured = capturing("db.events")
+        job = PythonOperator(task_id="job", python_callable=fail)
+        again = PythonOperator.partial(
+            task_id="again", python_callable=lambda n: n == 1 or fail(), trigger_rule="all_done"
+        ).expand(op_args=[[1], [2]])
+        commit = IpCommitOperator(task_id="commit", capture=captured, trigger_rule="all_done", require=[(job, again)])
+        captured >> job >> again >> commit
+
+    ran = run_dag(dag)
+
+    assert "'again[1]' is failed, 'job' is failed" in str(ran.errors["commit"])
+
+
+def remedied(dag_id, failing):
+    """A job whose failure leads to a recovery and to the same job again."""
+
+    def told(name):
+        return PythonOperator(
+            task_id=name,
+            python_callable=lambda: name in failing and fail(),
+            trigger_rule="one_failed" if name == "recover" else "all_success",
+        )
+
+    with DAG(dag_id, schedule=None) as dag:
+        captured = capturing("db.gone" if "capture" in failing else "db.events")
+        job, recover, again = (told(name) for name in ("job", "recover", "again"))
+        commit = IpCommitOperator(task_id="commit", capture=captured, require=[(job, again)], trigger_rule="all_done")
+        captured >> job >> recover >> again >> commit
+        job >> commit
+    return dag
+
+
 def branched(dag_id, **options):
     """A job that a short circuit skips, and a commit that runs after skips."""
     with DAG(dag_id, schedule=None) as dag:

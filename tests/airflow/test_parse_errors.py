@@ -78,6 +78,9 @@ def test_a_template_is_left_for_the_run(arguments):
         ({"capture": 7}, "capture=7 is no IpCaptureOperator"),
         ({"require": []}, "require=[] demands no evidence at all"),
         ({"require": [7]}, "require=7 is no task"),
+        ({"require": 7}, "require=7 is no task"),
+        ({"require": ["job", ()]}, "require names an empty group of tasks"),
+        ({"require": [("job", 7)]}, "require=7 is no task"),
     ],
 )
 def test_a_commit_that_cannot_be_right(arguments, problem):
@@ -192,6 +195,46 @@ def parse(airflow_database, tmp_path):
             late(capture.output["db.events"])
             """,
             "task 'late' uses the capture",
+        ),
+        (
+            """
+            job, again = (EmptyOperator(task_id=name) for name in ("job", "again"))
+            recover = EmptyOperator(task_id="recover", trigger_rule="one_failed")
+            capture >> job >> recover >> again >> IpCommitOperator(task_id="commit", capture=capture)
+            """,
+            "has trigger_rule='all_success', and is skipped whenever nothing fails, with 'again', 'recover'",
+        ),
+        (
+            """
+            job = EmptyOperator(task_id="job")
+            gate = EmptyOperator(task_id="gate", trigger_rule="none_failed_min_one_success")
+            recover = EmptyOperator(task_id="recover", trigger_rule="all_failed")
+            capture >> job >> recover >> gate >> IpCommitOperator(task_id="commit", capture=capture)
+            """,
+            "is skipped whenever nothing fails, with 'gate', 'recover'",
+        ),
+        (
+            """
+            job, recover = EmptyOperator(task_id="job"), EmptyOperator(task_id="recover", trigger_rule="one_failed")
+            capture >> job >> recover >> IpCommitOperator(task_id="commit", capture=capture, trigger_rule="all_done")
+            """,
+            "demands the success of 'recover', skipped whenever nothing fails",
+        ),
+        (
+            """
+            job, recover = EmptyOperator(task_id="job"), EmptyOperator(task_id="recover", trigger_rule="one_failed")
+            capture >> job >> recover >> IpCommitOperator(
+                task_id="commit", capture=capture, trigger_rule="all_done", require=[job, (recover,)]
+            )
+            """,
+            "demands the success of 'recover', skipped whenever nothing fails",
+        ),
+        (
+            """
+            commit = IpCommitOperator(task_id="commit", capture=capture, trigger_rule="one_success")
+            capture >> EmptyOperator(task_id="job") >> commit
+            """,
+            "has trigger_rule='one_success', which does not wait for the work",
         ),
         (
             'IpCommitOperator(task_id="commit", capture=capture).as_teardown()',
