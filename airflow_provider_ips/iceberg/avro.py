@@ -29,10 +29,13 @@ SYNC_BYTES: Final = 16
 BLOCK_BYTES: Final = 64 * 1024
 DEFLATE_LEVEL: Final = 1
 _CONTINUES: Final = 0x80
+_SHORT: Final = tuple(bytes([value << 1]) for value in range(64))
 
 
 def encode_long(value: int) -> bytes:
     """Zig-zag, then seven bits a byte, lowest first."""
+    if 0 <= value < len(_SHORT):
+        return _SHORT[value]  # most of what metadata counts
     rest = (value << 1) ^ (value >> 63)
     out = bytearray()
     while rest & ~0x7F:

@@ -11,6 +11,7 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, TableAl
 
 from airflow_provider_ips.core.errors import CatalogError, IcdcConflictError
 from airflow_provider_ips.core.selection import Take
+from airflow_provider_ips.iceberg.copying import is_local
 from airflow_provider_ips.iceberg.faults import describe, foreign_faults, may_still_happen, remedy_for, showable
 from airflow_provider_ips.iceberg.manifest_lists import write_manifest_list
 from airflow_provider_ips.iceberg.metadata import IDENTITY, Identity, icdc_metadata, icdc_snapshot_id
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from airflow_provider_ips.iceberg.source import IcebergSource
 
 PARALLEL_COPIES: Final = 8
+LOCAL_COPIES: Final = 2
+"""Of local files: a third thread only takes the interpreter away from the two that copy."""
 HANDED_TOGETHER: Final = 16
 """Manifests that a thread is given at once: handing over costs as much as copying a small one."""
 
@@ -52,10 +55,11 @@ class Build:
     def move(self, selections: Sequence[Selection], listed: Mapping[str, ManifestFile]) -> list[Moved]:
         """Copy or splice every manifest, several at a time; clean up if any fails."""
         jobs = [(s, listed[s.manifest.path], self._path(f"m{i}.avro")) for i, s in enumerate(selections)]
+        threads = LOCAL_COPIES if is_local(self._io, self._location) else PARALLEL_COPIES
         few = [jobs[i : i + HANDED_TOGETHER] for i in range(0, len(jobs), HANDED_TOGETHER)]
-        together = few if len(few) >= PARALLEL_COPIES else [[job] for job in jobs]
+        together = few if len(few) >= threads else [[job] for job in jobs]
         try:
-            with ThreadPoolExecutor(max_workers=max(1, min(PARALLEL_COPIES, len(together)))) as pool:
+            with ThreadPoolExecutor(max_workers=max(1, min(threads, len(together)))) as pool:
                 moved = list(chain.from_iterable(pool.map(self._move_all, together)))
         except BaseException:
             self._clean()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,11 +22,14 @@ SENT_AT_ONCE: Final = 1 << 30
 
 
 def copy_file(source_io: FileIO, target_io: FileIO, source: str, target: str) -> int:
-    """Copy every byte and give their number.
+    """Copy every byte and give their number. Nothing may be at ``target`` yet.
 
     The storage copies within itself only if one and the same client, credentials included, may read here and write
     there: a catalog can hand out rights table by table.
     """
+    here, there = _local_path(source_io, source), _local_path(target_io, target)
+    if here is not None and there is not None:
+        return copy_local(here, there)
     within = _within_storage(source_io, target_io, source, target)
     if within is not None:
         try:
@@ -33,6 +37,18 @@ def copy_file(source_io: FileIO, target_io: FileIO, source: str, target: str) ->
         except Exception:  # noqa: BLE001, S110 - clients of storages raise what they like
             pass  # a right or a call that this storage lacks: the stream below works, or says what is wrong
     return _stream(source_io, target_io, source, target)
+
+
+def is_local(io: FileIO, path: str) -> bool:
+    """Whether a path lies on this machine's file system: there copies wait for the processor, not for answers."""
+    return _local_path(io, path) is not None
+
+
+def _local_path(io: FileIO, path: str) -> str | None:
+    if not isinstance(io, PyArrowFileIO):
+        return None
+    scheme, netloc, bare = io.parse_location(path, io.properties)
+    return bare if isinstance(io.fs_by_scheme(scheme, netloc), LocalFileSystem) else None
 
 
 def _within_storage(source_io: FileIO, target_io: FileIO, source: str, target: str) -> Callable[[], int] | None:
@@ -61,29 +77,42 @@ def _within_arrow(
     *here, source_path = source_io.parse_location(source, source_io.properties)
     *there, target_path = target_io.parse_location(target, target_io.properties)
     file_system, other = source_io.fs_by_scheme(*here), target_io.fs_by_scheme(*there)
-    if isinstance(file_system, LocalFileSystem) and isinstance(other, LocalFileSystem):
-        return lambda: _copy_locally(source_path, target_path)
     if not file_system.equals(other):
         return None
     return _copied(lambda: file_system.copy_file(source_path, target_path), target_io, target)
 
 
-def _copy_locally(source: str, target: str) -> int:
-    """The kernel copies; no byte comes here."""
+def copy_local(source: str, target: str) -> int:
+    """Give a file of this machine a second name, or copy it where that cannot be (docs/decisions/0013)."""
     try:
-        return _sent(source, target)
+        return _linked_or_sent(source, target)
     except FileNotFoundError:
         # The source's own absence is said again by this second try.
         Path(target).parent.mkdir(parents=True, exist_ok=True)
+        return _linked_or_sent(source, target)
+
+
+def _linked_or_sent(source: str, target: str) -> int:
+    """Both refuse a target that exists: writing into one of two names of a file would change the other."""
+    try:
+        os.link(source, target)
+    except (FileNotFoundError, FileExistsError):
+        raise
+    except OSError:  # another device, no such thing as links, not ours to link, too many of them
         return _sent(source, target)
+    linked = os.lstat(target)
+    if stat.S_ISREG(linked.st_mode):
+        return linked.st_size
+    os.unlink(target)  # noqa: PTH108 - the name of a symbolic link, which may lose what it points to
+    return _sent(source, target)
 
 
 def _sent(source: str, target: str) -> int:
-    """As `shutil.copyfile` does it, less what it asks about both files: manifests can be many and small."""
-    if sys.platform != "linux":  # elsewhere it sends to sockets only
-        shutil.copyfile(source, target)
-        return Path(target).stat().st_size
-    with open(source, "rb", buffering=0) as reading, open(target, "wb", buffering=0) as writing:  # noqa: PTH123 - a path object more for each
+    """The kernel copies; no byte comes here."""
+    with open(source, "rb", buffering=0) as reading, open(target, "xb", buffering=0) as writing:  # noqa: PTH123 - a path object more for each
+        if sys.platform != "linux":  # elsewhere it sends to sockets only
+            shutil.copyfileobj(reading, writing, CHUNK_BYTES)
+            return writing.tell()
         copied = 0
         while sent := os.sendfile(writing.fileno(), reading.fileno(), copied, SENT_AT_ONCE):
             copied += sent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,14 +39,32 @@ def list_files(io: FileIO, folder: str) -> list[StoredFile]:
 
 
 def _with_pyarrow(io: FileIO, folder: str) -> Iterator[StoredFile]:
-    from pyarrow.fs import FileSelector, FileType
+    from pyarrow.fs import FileSelector, FileType, LocalFileSystem
 
     scheme, netloc, path = io.parse_location(folder, io.properties)  # type: ignore[attr-defined]
     system = io.fs_by_scheme(scheme, netloc)  # type: ignore[attr-defined]
     for info in system.get_file_info(FileSelector(path, recursive=True, allow_not_found=True)):
         if info.type is FileType.File:
-            changed = None if info.mtime is None else int(info.mtime.timestamp() * 1000)
-            yield StoredFile(location=folder + info.path[len(path) :], size_bytes=info.size, changed_at_ms=changed)
+            changed = info.mtime.timestamp() if info.mtime else None
+            if isinstance(system, LocalFileSystem):
+                changed = _named_at(info.path)
+            yield StoredFile(
+                location=folder + info.path[len(path) :],
+                size_bytes=info.size,
+                changed_at_ms=None if changed is None else int(changed * 1000),
+            )
+
+
+def _named_at(path: str) -> float | None:
+    """Since when a local file has at least had this name.
+
+    A capture gives the source's manifests a second name, and with it they keep the time of their last write. Its age is
+    that of a file of the source, which may be years; the inode's own change is when the name came, or later.
+    """
+    try:
+        return os.stat(path).st_ctime  # noqa: PTH116 - called for each of thousands
+    except FileNotFoundError:
+        return None
 
 
 def _with_fsspec(io: FileIO, folder: str) -> Iterator[StoredFile]:

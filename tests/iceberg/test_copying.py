@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,56 @@ def test_clients_of_an_object_store_are_told_apart_by_their_credentials(other: d
     """A catalog that hands out credentials table by table gives each its own."""
     one, two = (PyArrowFileIO(properties).fs_by_scheme("s3", "bucket") for properties in (S3, other))
     assert one.equals(two) is same
+
+
+def test_a_local_file_gets_a_second_name(source: Path, tmp_path: Path) -> None:
+    """No byte is written, and each name goes by itself: the other one keeps the file."""
+    io = PyArrowFileIO()
+    assert copy_file(io, io, f"file://{source}", f"file://{tmp_path}/new/target") == len(BYTES)
+    target = tmp_path / "new" / "target"
+    assert target.samefile(source)
+    source.unlink()
+    assert target.read_bytes() == BYTES
+
+
+@pytest.mark.parametrize("reason", [errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK])
+def test_where_a_second_name_cannot_be_the_bytes_are_copied(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int
+) -> None:
+    """Another device, somebody else's file, a file system without links, a file with too many."""
+
+    def refuse(_source: str, _target: str) -> None:
+        raise OSError(reason, "no link")
+
+    monkeypatch.setattr("os.link", refuse)
+    io = PyArrowFileIO()
+    assert copy_file(io, io, f"file://{source}", f"file://{tmp_path}/new/target") == len(BYTES)
+    target = tmp_path / "new" / "target"
+    assert target.read_bytes() == BYTES
+    assert not target.samefile(source)
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_target_that_is_there_is_refused_and_the_source_stays_whole(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, linked: bool
+) -> None:
+    """Writing to a second name of the source would cut off the source itself."""
+    io, target = PyArrowFileIO(), tmp_path / "target"
+    target.hardlink_to(source)
+    if not linked:
+        monkeypatch.setattr("os.link", lambda _source, _target: (_ for _ in ()).throw(OSError(errno.EXDEV, "no link")))
+    with pytest.raises(FileExistsError):
+        copy_file(io, io, f"file://{source}", f"file://{target}")
+    assert source.read_bytes() == BYTES
+
+
+def test_a_symbolic_link_is_followed(source: Path, tmp_path: Path) -> None:
+    """A second name of the link would lead nowhere once the file is gone."""
+    (tmp_path / "link").symlink_to(source)
+    io = PyArrowFileIO()
+    assert copy_file(io, io, f"file://{tmp_path}/link", f"file://{tmp_path}/target") == len(BYTES)
+    source.unlink()
+    assert (tmp_path / "target").read_bytes() == BYTES
 
 
 def test_a_missing_file_is_missing(tmp_path: Path) -> None:
