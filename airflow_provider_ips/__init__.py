@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from airflow_provider_ips.assets.iceberg import iceberg_asset
     from airflow_provider_ips.core.settings import SourceTable
+    from airflow_provider_ips.operators.backfill import IpBackfillOperator
     from airflow_provider_ips.operators.capture import IpCaptureOperator
     from airflow_provider_ips.operators.commit import IpCommitOperator
     from airflow_provider_ips.params import ips_params
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 __all__ = [
     "IcebergAppendSensor",
     "IcebergAppendTrigger",
+    "IpBackfillOperator",
     "IpCaptureOperator",
     "IpCommitOperator",
     "SourceTable",
@@ -39,6 +41,7 @@ __all__ = [
 _HOMES = {
     "IcebergAppendSensor": "airflow_provider_ips.sensors.iceberg_append",
     "IcebergAppendTrigger": "airflow_provider_ips.triggers.iceberg_append",
+    "IpBackfillOperator": "airflow_provider_ips.operators.backfill",
     "IpCaptureOperator": "airflow_provider_ips.operators.capture",
     "IpCommitOperator": "airflow_provider_ips.operators.commit",
     "SourceTable": "airflow_provider_ips.core.settings",

@@ -21,7 +21,7 @@ def get_provider_info() -> dict[str, Any]:
                 "tags": ["software"],
             }
         ],
-        "operators": _modules("operators.capture", "operators.commit"),
+        "operators": _modules("operators.backfill", "operators.capture", "operators.commit"),
         "sensors": _modules("sensors.iceberg_append"),
         "triggers": _modules("triggers.iceberg_append"),
         "hooks": _modules("hooks.ips"),

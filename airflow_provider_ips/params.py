@@ -23,6 +23,8 @@ _PARTITIONS: Final = """A condition on partition columns, for example *day >= '2
 *day in ('2026-10-01', '2026-10-02') and country = 'DE'*. Of a table partitioned by the day of a time, whole days:
 *ts between '2026-10-01T00:00:00' and '2026-10-01T23:59:59.999999'*. It must select whole partitions, and is refused
 otherwise. With *what came after …* it narrows that range."""
+_EVERYTHING: Final = """For *only these partitions*: a filter that passes over nothing is asked back, for it is hardly
+ever meant. This says that it is."""
 _DRY_RUN: Final = """Count and report what would be captured, in the log and in the record. No table is made, nothing is
 committed, and all that is downstream is skipped."""
 _MOVE: Final = """Only for a full refresh: let its commit move the checkpoint to where the table stands. Right if your
@@ -65,6 +67,7 @@ def ips_params() -> dict[str, Param]:
         f"{PREFIX}max_snapshots": _limit("Snapshots", limit),
         f"{PREFIX}max_files": _limit("Files", limit),
         f"{PREFIX}max_bytes": _limit("Bytes", limit),
+        f"{PREFIX}everything": _flag("Everything is meant", _EVERYTHING, effect),
         f"{PREFIX}dry_run": _flag("Dry run", _DRY_RUN, effect),
         f"{PREFIX}move_checkpoint": _flag("Move the checkpoint", _MOVE, effect),
     }

@@ -47,7 +47,7 @@ _TAKES: Final[Mapping[Run, tuple[str, ...]]] = {
     Run.FULL: (),
     Run.SNAPSHOT: ("since_snapshot", *_UNTIL, "partitions", *LIMITS),
     Run.TIME: ("since_time", *_UNTIL, "partitions", *LIMITS),
-    Run.PARTITIONS: ("partitions",),
+    Run.PARTITIONS: ("partitions", "everything"),
 }
 _NEEDS: Final[Mapping[Run, str]] = {
     Run.SNAPSHOT: "since_snapshot",
@@ -76,6 +76,9 @@ class Asked:
     max_snapshots: int | None = None
     max_files: int | None = None
     max_bytes: int | None = None
+    everything: bool = False
+    """A filter that selects all there is was meant so."""
+
     dry_run: bool = False
     move_checkpoint: bool = False
 
@@ -107,6 +110,8 @@ class Asked:
             )
 
     def _check_flags(self) -> None:
+        if self.everything and self.run is not Run.PARTITIONS:
+            raise _beside_the_point(self.run, "everything", self.everything)
         if self.move_checkpoint and self.dry_run:
             raise InputError(
                 f"{PREFIX}dry_run and {PREFIX}move_checkpoint contradict each other",
@@ -164,7 +169,15 @@ class Asked:
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Asked:
         """Read a run's params. Others than ours are the DAG's; one of ours that is unknown is a misspelt wish."""
-        ours = {name.removeprefix(PREFIX): value for name, value in params.items() if name.startswith(PREFIX)}
+        return cls._of({name.removeprefix(PREFIX): v for name, v in params.items() if name.startswith(PREFIX)})
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Asked:
+        """Parse what :meth:`to_json` wrote."""
+        return cls._of(raw)
+
+    @classmethod
+    def _of(cls, ours: Mapping[str, Any]) -> Asked:
         known = {f.name for f in fields(cls)}
         if unknown := sorted(set(ours) - known):
             raise InputError(
@@ -185,7 +198,7 @@ class Asked:
 
 
 def _check_types(asked: Asked) -> None:
-    for name in ("dry_run", "move_checkpoint"):
+    for name in ("everything", "dry_run", "move_checkpoint"):
         if not isinstance(getattr(asked, name), bool):
             raise _malformed(name, getattr(asked, name), "neither true nor false", "true or false, without quotes")
     for name in ("since_snapshot", "until_snapshot"):

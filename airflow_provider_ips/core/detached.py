@@ -57,9 +57,12 @@ class Detached:
         return f"{self.namespace}.{icdc_table_name(label, self.capture_id, role)}"
 
 
-def run_capture_id(consumer: str, run: RunIdentity) -> str:
-    """Name what a run captures apart from the checkpoint. A run is cleared with what it was asked for."""
-    return digest(consumer, "detached", run.dag_id, run.run_id, str(run.map_index), run.run_after, length=32)
+def run_capture_id(consumer: str, run: RunIdentity, *more: str) -> str:
+    """Name what a run captures apart from the checkpoint. A run is cleared with what it was asked for.
+
+    ``more`` tells apart what one run may capture in turn: a chunk of another plan, or rows as they are now.
+    """
+    return digest(consumer, "detached", run.dag_id, run.run_id, str(run.map_index), run.run_after, *more, length=32)
 
 
 def replay_capture_id(consumer: str, capture_id: str) -> str:

@@ -115,7 +115,7 @@ def share_of(test: Comparison, field: PartitionField, source_type: PrimitiveType
     elif isinstance(field.transform, BucketTransform):
         found = _of_buckets(test, field.transform, source_type, there)
     else:
-        interval = _behind(field, source_type, there)
+        interval = behind(field, source_type, there)
         found = PART if interval is None else _of_interval(test, interval)
     return Share(some=found.some, all=found.all and not there.has_null)
 
@@ -172,7 +172,7 @@ def _bucket(transform: BucketTransform[Any], source_type: PrimitiveType, value: 
         return None
 
 
-def _behind(field: PartitionField, source_type: PrimitiveType, there: Presence) -> Interval | None:
+def behind(field: PartitionField, source_type: PrimitiveType, there: Presence) -> Interval | None:
     """The values of the column that lie behind those of the partition field; None where that cannot be told."""
     behind = _inverse(field, source_type)
     if behind is None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.transforms import DayTransform, IdentityTransform, VoidTransform
 from pyiceberg.types import DateType, PrimitiveType, TimestampNanoType, TimestampType
 
+from airflow_provider_ips.core.asked import PREFIX
+from airflow_provider_ips.core.backfill import partition_name
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.files import Status
 from airflow_provider_ips.core.history import DATA
@@ -28,20 +30,42 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.partitioning import PartitionField, PartitionSpec
 
+    from airflow_provider_ips.core.backfill import Chunk
     from airflow_provider_ips.core.files import FileFacts, Partition
     from airflow_provider_ips.core.selection import CapturePlan
     from airflow_provider_ips.iceberg.conditions import Node
     from airflow_provider_ips.iceberg.source import IcebergSource
 
+ALL: Node = Every(parts=())
+"""No condition at all."""
+
 
 def narrow(source: IcebergSource, plan: CapturePlan, condition: str) -> CapturePlan:
     """Leave of a plan what the condition selects. What it selects in part is refused, never rounded."""
-    narrowing = _Narrowing(source, condition)
+    return _left(source, plan, _Narrowing(source, condition), told=condition)
+
+
+def narrow_to_chunk(source: IcebergSource, plan: CapturePlan, chunk: Chunk) -> CapturePlan:
+    """Leave of a plan the partitions of a chunk, of what its backfill's filter selects."""
+    narrowing = _Narrowing(source, chunk.asked.partitions, chunk)
+    return _left(source, plan, narrowing, told=chunk.asked.partitions or chunk.label)
+
+
+def passes_over_nothing(plan: CapturePlan, narrowed: CapturePlan) -> bool:
+    """Tell whether a filter left all data there is."""
+    return _data_of(plan) == _data_of(narrowed)
+
+
+def _data_of(plan: CapturePlan) -> list[Selection]:
+    return [s for s in (*plan.selections, *plan.before) if s.manifest.content == DATA]
+
+
+def _left(source: IcebergSource, plan: CapturePlan, narrowing: _Narrowing, *, told: str) -> CapturePlan:
     with mapped(f"selecting partitions of {source.name}"):
         selections = narrowing.of(plan.selections)
         before = narrowing.of(plan.before)
     narrowed = replace(
-        plan, selections=selections, before=before, size_bytes=None, before_bytes=None, only_partitions=condition
+        plan, selections=selections, before=before, size_bytes=None, before_bytes=None, only_partitions=told
     )
     return narrowed if selections or before else replace(narrowed, kind=Kind.EMPTY, before_bytes=0)
 
@@ -59,15 +83,36 @@ def selects_nothing(source: IcebergSource, plan: CapturePlan, condition: str) ->
     )
 
 
+def selects_everything(source: IcebergSource, narrowed: CapturePlan, condition: str) -> InputError:
+    """Ask back, with how much that is."""
+    from airflow_provider_ips.iceberg.partitions import partition_ranges
+
+    listed = [source.listed(s.manifest) for s in _data_of(narrowed)]
+    files = sum((m.added_files_count or 0) + (m.existing_files_count or 0) for m in listed)
+    lie = [f"{r.column} from {r.lower} to {r.upper}" for r in partition_ranges(source.metadata, listed) if r.known]
+    return InputError(
+        f"the filter {condition!r} selects everything that {source.name} has: {files:,} files, "
+        f"{', '.join(lie) or 'in partitions whose range is not known'}",
+        consequence="A filter that passes over nothing is hardly what was meant, and everything would be processed",
+        remedy=f"narrow it; or say that everything is meant: {PREFIX}everything=True, or everything=True on an "
+        "IpBackfillOperator",
+    )
+
+
 class _Narrowing:
-    def __init__(self, source: IcebergSource, text: str) -> None:
+    def __init__(self, source: IcebergSource, text: str | None, chunk: Chunk | None = None) -> None:
         self._source = source
         self._text = text
         self._specs = source.metadata.specs()
-        self._node = resolve(parse_condition(text), source.metadata.schema(), table=source.name)
+        self._node = (
+            ALL if text is None else resolve(parse_condition(text), source.metadata.schema(), table=source.name)
+        )
         self._decided: dict[tuple[int, Partition], Share] = {}
-        self._types = {test.field_id: self._type_of(test) for test in comparisons_in(self._node)}
-        for test in comparisons_in(self._node):
+        self._chosen = None if chunk is None else chunk.partitions
+        self._hull = _hull_of(chunk, source)
+        tests = [*comparisons_in(self._node), *comparisons_in(self._hull)]
+        self._types = {test.field_id: self._type_of(test) for test in tests}
+        for test in tests:
             self._refuse_unpartitioned(test)
 
     def of(self, selections: Sequence[Selection]) -> tuple[Selection, ...]:
@@ -96,11 +141,13 @@ class _Narrowing:
         return [
             file
             for file in self._source.reads_entries(selection.manifest)
-            if file.is_live and _is_taken(selection, file)
+            if file.is_live and is_taken(selection, file)
         ]
 
     def _is_selected(self, file: FileFacts) -> bool:
         place = (file.spec_id, file.partition)
+        if self._chosen is not None and partition_name(*place) not in self._chosen:
+            return False
         if place not in self._decided:
             there = [Presence.of(value) for value in file.partition]
             self._decided[place] = self._decide(self._specs[file.spec_id], there.__getitem__)
@@ -125,10 +172,13 @@ class _Narrowing:
             lower, upper = (None if raw is None else decode_bound(result_type, raw) for raw in bounds)
             return Presence(lower=lower, upper=upper, has_null=summary.contains_null)
 
-        return self._decide(spec, there)
+        if not self._decide(spec, there, self._hull).some:
+            return NOTHING
+        share = self._decide(spec, there)
+        return share if self._chosen is None or not share.some else PART
 
-    def _decide(self, spec: PartitionSpec, there: Callable[[int], Presence]) -> Share:
-        return _combined(self._node, lambda test: self._of_test(test, spec, there))
+    def _decide(self, spec: PartitionSpec, there: Callable[[int], Presence], node: Node | None = None) -> Share:
+        return _combined(node or self._node, lambda test: self._of_test(test, spec, there))
 
     def _of_test(self, test: Comparison, spec: PartitionSpec, there: Callable[[int], Presence]) -> Share:
         """Fields of the same column each say something; what one is sure of is sure."""
@@ -196,6 +246,16 @@ class _Narrowing:
         )
 
 
+def _hull_of(chunk: Chunk | None, source: IcebergSource) -> Node:
+    """What the partitions of a chunk lie between, so that manifests beyond it stay closed."""
+    if chunk is None or chunk.hull is None:
+        return ALL
+    column, lower, upper = chunk.hull
+    field_id = source.metadata.schema().find_field(column).field_id
+    ends = ((">=", lower), ("<=", upper))
+    return Every(parts=tuple(Comparison(column=column, field_id=field_id, operator=o, values=(v,)) for o, v in ends))
+
+
 def _divides(field: PartitionField, field_id: int) -> bool:
     return field.source_id == field_id and not isinstance(field.transform, VoidTransform)
 
@@ -208,7 +268,8 @@ def _combined(node: Node, of_test: Callable[[Comparison], Share]) -> Share:
     return Share(some=over(s.some for s in shares), all=over(s.all for s in shares))
 
 
-def _is_taken(selection: Selection, file: FileFacts) -> bool:
+def is_taken(selection: Selection, file: FileFacts) -> bool:
+    """Tell whether an entry is among those that a selection takes."""
     match selection.take:
         case Take.ADDED:
             return file.status is Status.ADDED

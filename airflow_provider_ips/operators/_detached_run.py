@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from airflow_provider_ips.core.asked import Run
 from airflow_provider_ips.core.attempts import Attempts
 from airflow_provider_ips.core.checkpoint import SourceRange
 from airflow_provider_ips.core.detached import plan_detached
@@ -55,8 +56,7 @@ class DetachedRun:
             self._planned(history, table, settings)
             for history, (table, settings) in zip(histories, self.request.sources, strict=True)
         ]
-        condition = self.request.asked.partitions
-        return opened if condition is None else _narrowed(opened, condition)
+        return _narrowed(opened, self.request)
 
     def _planned(self, history: IcebergSource, table: SourceTable, settings: CaptureSettings) -> Opened:
         committed = None if self.checkpoint is None else self.checkpoint.position_of(table.table, table.branch)
@@ -78,7 +78,9 @@ class DetachedRun:
             return None
         names = [self.detached.table_name(table.table, table.branch, role) for role in ("", "before")]
         ends = (pinned_end(self.catalog, history, name, capture_id=self.detached.capture_id) for name in names)
-        return next((end for end in ends if end is not None), None)
+        found = next((end for end in ends if end is not None), None)
+        chunk = self.request.chunk
+        return found if found is not None or chunk is None or chunk.as_of is None else _at(history, chunk.as_of)
 
     def _ranges(self, sources: Sequence[Opened]) -> list[SourceRange]:
         gained = any(not source.plan.is_empty for source in sources)
@@ -99,12 +101,39 @@ class DetachedRun:
         )
 
 
-def _narrowed(sources: list[Opened], condition: str) -> list[Opened]:
-    """Every source must be able to tell; ask back if all that there was is passed over."""
-    from airflow_provider_ips.iceberg.narrowing import narrow, selects_nothing
+def _at(history: IcebergSource, snapshot_id: str) -> Position:
+    from airflow_provider_ips.iceberg import position_at
 
-    narrowed = [replace(source, plan=narrow(source.history, source.plan, condition)) for source in sources]
+    return position_at(history, snapshot_id=int(snapshot_id))
+
+
+def _narrowed(sources: list[Opened], request: Request) -> list[Opened]:
+    """Every source must be able to tell. Ask back if all that there was is passed over, or nothing is.
+
+    Not where a plan has asked already, and not where nobody has: a run of Airflow's backfill has its interval.
+    """
+    from airflow_provider_ips.iceberg import narrowing
+
+    condition, chunk = request.asked.partitions, request.chunk
+    if chunk is not None and chunk.is_of_partitions:
+        return [
+            replace(source, plan=narrowing.narrow_to_chunk(source.history, source.plan, chunk)) for source in sources
+        ]
+    if condition is None:
+        return sources
+    narrowed = [replace(source, plan=narrowing.narrow(source.history, source.plan, condition)) for source in sources]
     had = next((source for source in sources if not source.plan.is_empty), None)
-    if had is not None and all(source.plan.is_empty for source in narrowed):
-        raise selects_nothing(had.history, had.plan, condition)
+    if had is None or request.takes_anew is not None or chunk is not None:
+        return narrowed
+    if all(source.plan.is_empty for source in narrowed):
+        raise narrowing.selects_nothing(had.history, had.plan, condition)
+    if request.asked.run is Run.PARTITIONS and not request.asked.everything:
+        _ask_if_everything(sources, narrowed, condition)
     return narrowed
+
+
+def _ask_if_everything(sources: list[Opened], narrowed: list[Opened], condition: str) -> None:
+    from airflow_provider_ips.iceberg.narrowing import passes_over_nothing, selects_everything
+
+    if all(passes_over_nothing(one.plan, other.plan) for one, other in zip(sources, narrowed, strict=True)):
+        raise selects_everything(narrowed[0].history, narrowed[0].plan, condition)

@@ -55,24 +55,24 @@ def source_lines(record: SourceRecord, engine_name: str | None) -> Iterator[str]
     label = record.source if record.branch == "main" else f"{record.source} (branch {record.branch})"
     yield f"{label}: {_KINDS[record.kind]}"
     if record.from_exclusive is not None:
-        yield _fact("after", record.from_exclusive)
-    yield _fact("up to", record.to_inclusive)
+        yield fact("after", record.from_exclusive)
+    yield fact("up to", record.to_inclusive)
     if record.kind is not Kind.EMPTY or record.icdc_table is not None:
         yield from _amounts(record)
     if record.icdc_table is not None:
-        yield _fact("read it as", engine_name)
+        yield fact("read it as", engine_name)
     if record.before is not None:
-        yield _fact("before", f"{volume(record.before)}: what changed rows were at the start of the range")
+        yield fact("before", f"{volume(record.before)}: what changed rows were at the start of the range")
     if record.before_table is not None:
-        yield _fact("read it as", record.before_table)
+        yield fact("read it as", record.before_table)
     if record.superset:
         exact = f"row-exact where {record.predicate}" if record.predicate else f"no predicate: {record.no_predicate}"
-        yield _fact("superset", f"it holds unchanged rows too ({exact})")
+        yield fact("superset", f"it holds unchanged rows too ({exact})")
     for bound in (*record.ranges, *record.partitions):
         shown = f"{bound.lower} to {bound.upper}" if bound.known else f"unknown ({bound.reason})"
-        yield _fact(bound.column, shown)
+        yield fact(bound.column, shown)
     for warning in record.warnings:
-        yield _fact("warning", warning)
+        yield fact("warning", warning)
     yield from _verdicts(label, record.verdicts)
 
 
@@ -95,13 +95,13 @@ def commit_lines(
     """Tell what a commit did; ``sources`` as the record has them."""
     told, next_step = _OUTCOMES[outcome]
     yield told
-    yield _fact("consumer", consumer)
-    yield _fact("capture", capture_id)
+    yield fact("consumer", consumer)
+    yield fact("capture", capture_id)
     for source in sources:
         name = source["source"] if source["branch"] == "main" else f"{source['source']} (branch {source['branch']})"
-        yield _fact("up to", f"{Position.from_json(source['to'])} of {name}")
+        yield fact("up to", f"{Position.from_json(source['to'])} of {name}")
     for table in dropped:
-        yield _fact("dropped", table)
+        yield fact("dropped", table)
     yield f"Next: {next_step}"
 
 
@@ -122,7 +122,8 @@ def size(size_bytes: int | None) -> str:
     return f"{amount:.1f} PiB"
 
 
-def _fact(name: str, value: object) -> str:
+def fact(name: str, value: object) -> str:
+    """One fact on a line, its name in a column of its own."""
     return f"  {name:<{_NAME_WIDTH}} {value}"
 
 
@@ -131,10 +132,10 @@ def _amounts(record: SourceRecord) -> Iterator[str]:
     rows = [_columns(record.captured), _columns(record.table)]
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     for name, row in zip(("captured", "of"), rows, strict=True):
-        yield _fact(name, "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+        yield fact(name, "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
     avoided, whole = record.bytes_avoided, record.table.size_bytes
     if avoided is not None and whole:
-        yield _fact("not read", f"{size(avoided)} ({100 * avoided / whole:.1f} %)")
+        yield fact("not read", f"{size(avoided)} ({100 * avoided / whole:.1f} %)")
 
 
 def _columns(amount: Volume) -> tuple[str, str, str]:

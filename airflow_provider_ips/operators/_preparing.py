@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.catalog import Catalog
 
+    from airflow_provider_ips.core.backfill import Chunk
     from airflow_provider_ips.core.checkpoint import SourceRange
     from airflow_provider_ips.core.positions import Position, RunIdentity
     from airflow_provider_ips.core.record import SourceRecord
@@ -36,6 +37,11 @@ class Request:
     history_length: int
     requested: Mapping[str, Any]
     asked: Asked = field(default_factory=Asked)
+    chunk: Chunk | None = None
+    """The part of a backfill that this is."""
+
+    takes_anew: int | None = None
+    """Set where a run that is cleared shall take the rows of now: how often it has been cleared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +108,16 @@ def record_of(
         requested={
             **request.requested,
             "asked": request.asked.to_json(),
+            **({} if request.chunk is None else {"chunk": _told_of(request.chunk)}),
             "detached": request.asked.is_detached,
             "replayed": replayed,
             "settled": settled,
         },
     )
+
+
+def _told_of(chunk: Chunk) -> dict[str, Any]:
+    return {"number": chunk.number, "of": chunk.of, "label": chunk.label}
 
 
 def _refuse_unknown_ranges(source: Opened, ready: PreparedIcdc) -> None:

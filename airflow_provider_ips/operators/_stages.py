@@ -47,11 +47,11 @@ def _changed_tables(dag: DAG) -> Iterator[tuple[str, str]]:
     for commit in _wiring.commits(dag):
         capture = dag.task_dict.get(commit.capture_task_id)
         if capture is not None and any(settings.captures_changes for _, settings in _checked(capture)):
-            for table in _targets(commit):
+            for table in targets_of(commit):
                 yield table, f"{dag.dag_id}.{capture.task_id}"
 
 
-def _targets(commit: IpCommitOperator) -> Iterator[str]:
+def targets_of(commit: IpCommitOperator) -> Iterator[str]:
     from airflow_provider_ips.assets.uris import SCHEME, TableUri
 
     if commit.verify_target is not None and "{{" not in commit.verify_target:

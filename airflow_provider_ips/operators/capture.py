@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from airflow.sdk.definitions.xcom_arg import PlainXComArg
     from pyiceberg.catalog import Catalog
 
-    from airflow_provider_ips.core.asked import Asked
     from airflow_provider_ips.core.checkpoint import Checkpoint
     from airflow_provider_ips.core.positions import RunIdentity
     from airflow_provider_ips.core.settings import SourceTable
     from airflow_provider_ips.core.store import CheckpointStore
+    from airflow_provider_ips.operators._asking import Wish
     from airflow_provider_ips.operators._preparing import Outcome, Request
 
 CAPTURE_MODES = ("ICDC",)
@@ -46,8 +46,9 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
     checkpoint moves when :class:`~airflow_provider_ips.operators.commit.IpCommitOperator` succeeds.
 
     Pushes XComs under these keys: the source's name (the ICDC table), ``<source>.before`` (with all three operations,
-    the table of what changed rows were before), ``<source>.lower.<column>`` and
-    ``<source>.upper.<column>`` (bounds of ``range_columns`` and partitions), ``capture_id``, ``capture`` (the record).
+    the table of what changed rows were before), ``<source>.from`` and ``<source>.to`` (the snapshots between which the
+    captured rows came), ``<source>.lower.<column>`` and ``<source>.upper.<column>`` (bounds of ``range_columns`` and
+    partitions), ``capture_id``, ``capture`` (the record).
 
     .. seealso::
         :class:`airflow_provider_ips.core.settings.SourceTable` for settings of one table among several.
@@ -90,6 +91,11 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         default is ``[ips] checkpoint_store``.
     :param follow_params: Do what the run's params ask for: those of
         :func:`~airflow_provider_ips.params.ips_params`, in the trigger form or in the run's conf.
+    :param chunk: The part of a backfill that this instance of a mapped task group takes: what the group is expanded
+        over, the output of an :class:`~airflow_provider_ips.operators.backfill.IpBackfillOperator`. (templated)
+    :param backfill_partitions: What a run of Airflow's own ``airflow backfill create`` captures in place of the usual
+        range: all live rows of the partitions that this filter selects, detached from the checkpoint, such as
+        ``"day = '{{ data_interval_start | ds }}'"``. (templated)
     :param max_active_tis_per_dag: One at a time, for one consumer has one pending capture. A mapped capture has one
         consumer for each instance, and is not limited.
     """
@@ -107,6 +113,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         "icdc_namespace",
         "icdc_location",
         "engine_catalog",
+        "chunk",
+        "backfill_partitions",
     )
     ui_color = "#d6f0ef"
     inherits_from_skipmixin = True
@@ -138,6 +146,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         on_active_run: str = "fail",
         checkpoint_store: CheckpointStore | str | None = None,
         follow_params: bool = True,
+        chunk: object = None,
+        backfill_partitions: str | None = None,
         max_active_tis_per_dag: int | None = 1,
         **kwargs: Any,
     ) -> None:
@@ -165,6 +175,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         self.on_active_run = on_active_run
         self.checkpoint_store = checkpoint_store
         self.follow_params = follow_params
+        self.chunk = chunk
+        self.backfill_partitions = backfill_partitions
         self._checked_sources()
 
     if TYPE_CHECKING:
@@ -179,23 +191,29 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
 
     def execute(self, context: Context) -> None:
         """Capture, push the XComs, and skip what has nothing to process."""
-        from airflow_provider_ips.operators._asking import asked_of, check_sources
+        from airflow_provider_ips.operators._asking import check_sources, wish_of
         from airflow_provider_ips.operators._target import heads_at_capture
 
-        asked = asked_of(context, follow_params=self.follow_params)
+        wish = wish_of(
+            context,
+            follow_params=self.follow_params,
+            chunk=self.chunk,
+            backfill_partitions=self.backfill_partitions,
+        )
         _wiring.check_dag(context["dag"])
-        request = self._request(_context.run_identity(context), asked)
+        request = self._request(_context.run_identity(context), wish)
         check_sources(request)
+        self._keep_claim(context, request)
         store = open_store(self.checkpoint_store, iceberg_conn_id=self.iceberg_conn_id)
         catalog = _context.open_catalog(self.iceberg_conn_id)
         heads = heads_at_capture(context, self.task_id, catalog)
         request = replace(request, requested={**request.requested, "target_heads": heads})
         checkpoint = store.read(request.consumer)
-        run = self._run_detached if asked.is_detached else self._run_from_checkpoint
+        run = self._run_detached if request.asked.is_detached else self._run_from_checkpoint
         outcome = run(context, request, catalog, store, checkpoint)
         self._tell(outcome, request, is_committed=_wiring.is_committed(self.task_id, context["dag"]))
         self._push(context, request, outcome)
-        if asked.dry_run or (outcome.record.is_empty and self.skip_if_empty):
+        if request.asked.dry_run or (outcome.record.is_empty and self.skip_if_empty):
             self._skip_downstream(context)
 
     def _run_from_checkpoint(
@@ -241,6 +259,15 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             request=request, detached=detached_of(request), catalog=catalog, checkpoint=checkpoint
         ).execute()
 
+    def _keep_claim(self, context: Context, request: Request) -> None:
+        """A chunk may be cleared long after its backfill ended, and another be at work where it was."""
+        if request.chunk is None:
+            return
+        from airflow_provider_ips.operators._claims import keep
+
+        self.log.info("This is %s of the backfill.", request.chunk)
+        keep(context["ti"], request.run, request.chunk, now_ms=_context.now_ms())
+
     def _checked_sources(self) -> tuple[tuple[SourceTable, CaptureSettings], ...]:
         """Refuse what cannot be right. What is still a template is passed over here, and met again in ``execute``."""
         check_choice("capture_mode", self.capture_mode, CAPTURE_MODES)
@@ -256,7 +283,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         sources = parse_sources(entries_of(self.source_tables), defaults)
         return tuple((source, source.settings(defaults)) for source in sources)
 
-    def _request(self, run: RunIdentity, asked: Asked) -> Request:
+    def _request(self, run: RunIdentity, wish: Wish) -> Request:
         from airflow_provider_ips.operators._preparing import Request
 
         sources = self._checked_sources()
@@ -269,7 +296,9 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             icdc_location=self.icdc_location,
             skip_if_empty=self.skip_if_empty,
             history_length=_context.configured_history_length(),
-            asked=asked,
+            asked=wish.asked,
+            chunk=wish.chunk,
+            takes_anew=wish.takes_anew,
             requested={
                 "run": run.to_json(),
                 "iceberg_conn_id": self.iceberg_conn_id,

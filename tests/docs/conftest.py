@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 SIGNATURES = (
     "airflow_provider_ips.IpCaptureOperator",
     "airflow_provider_ips.IpCommitOperator",
+    "airflow_provider_ips.IpBackfillOperator",
     "airflow_provider_ips.IcebergAppendSensor",
     "airflow_provider_ips.SourceTable",
     "airflow_provider_ips.core.settings.CaptureSettings",

@@ -19,6 +19,7 @@ REQUIRED = "required"
 PARAMETERS = (
     ("docs/reference/capture.md", "Parameters", "airflow_provider_ips.IpCaptureOperator"),
     ("docs/reference/commit.md", "Parameters", "airflow_provider_ips.IpCommitOperator"),
+    ("docs/reference/backfill.md", "Parameters", "airflow_provider_ips.IpBackfillOperator"),
     ("docs/reference/sensor.md", "Parameters", "airflow_provider_ips.IcebergAppendSensor"),
     ("docs/reference/assets.md", "iceberg_asset", "airflow_provider_ips.iceberg_asset"),
     ("docs/reference/capture.md", "SourceTable", "airflow_provider_ips.SourceTable"),

@@ -10,6 +10,7 @@ import airflow_provider_ips
 EXPORTED = {
     "IcebergAppendSensor": "airflow_provider_ips.sensors.iceberg_append",
     "IcebergAppendTrigger": "airflow_provider_ips.triggers.iceberg_append",
+    "IpBackfillOperator": "airflow_provider_ips.operators.backfill",
     "IpCaptureOperator": "airflow_provider_ips.operators.capture",
     "IpCommitOperator": "airflow_provider_ips.operators.commit",
     "SourceTable": "airflow_provider_ips.core.settings",

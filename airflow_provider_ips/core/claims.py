@@ -1,0 +1,152 @@
+"""What backfills are at work on, so that no two write the same part of one target at the same time.
+
+A backfill writes down what it will take before it looks at what others have written down, and takes its own note back
+if it finds one in its way. So of two that begin in the same moment at least one sees the other: both may be refused,
+never neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from airflow_provider_ips.core.errors import CheckpointConflictError
+from airflow_provider_ips.core.identifiers import digest
+from airflow_provider_ips.core.positions import RunIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SCHEMA_VERSION: Final = 1
+PREFIX: Final = "ips_backfill-"
+"""With a character that no checkpoint's Variable has in its name."""
+
+Span = tuple[Any, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """Which part of a source: values of one of its columns, or a stretch of its history."""
+
+    source: str
+    branch: str
+    column: str | None
+    """None for a stretch of history: then the spans are of sequence numbers."""
+
+    spans: tuple[Span, ...] | None
+    """Both ends included. None where values cannot be told: then it may be anything."""
+
+    def overlaps(self, other: Extent) -> bool:
+        """Tell whether both may reach the same rows of a target. What cannot be compared may."""
+        if (self.source, self.branch, self.column) != (other.source, other.branch, other.column):
+            return True
+        if self.spans is None or other.spans is None:
+            return True
+        return any(_meet(one, two) for one in self.spans for two in other.spans)
+
+    def to_json(self) -> dict[str, Any]:
+        """Names of columns are values, for Airflow masks values under keys like ``token``."""
+        return {
+            "source": self.source,
+            "branch": self.branch,
+            "column": self.column,
+            "spans": None if self.spans is None else [list(span) for span in self.spans],
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Self:
+        """Parse what :meth:`to_json` wrote."""
+        spans = raw["spans"]
+        return cls(
+            source=raw["source"],
+            branch=raw["branch"],
+            column=raw["column"],
+            spans=None if spans is None else tuple((low, high) for low, high in spans),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """One run's note on one target."""
+
+    target: str
+    run: RunIdentity
+    task_id: str
+    told: str
+    """What was asked for, for people."""
+
+    asked: str
+    """A digest of all that decides what the chunks are, but for the source's own content."""
+
+    extent: Extent
+    as_of: str | None
+    """The source's snapshot that it was planned by."""
+
+    claimed_at_ms: int
+
+    @property
+    def key(self) -> str:
+        """Name the Variable."""
+        return claim_key(self.target, self.run, self.task_id)
+
+    def is_of(self, run: RunIdentity, task_id: str) -> bool:
+        """Whether it is this task's own."""
+        return (self.run, self.task_id) == (run, task_id)
+
+    def to_json(self) -> dict[str, Any]:
+        """As the Variable holds it."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "target": self.target,
+            "run": self.run.to_json(),
+            "task_id": self.task_id,
+            "told": self.told,
+            "asked": self.asked,
+            "extent": self.extent.to_json(),
+            "as_of": self.as_of,
+            "claimed_at_ms": self.claimed_at_ms,
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Self:
+        """Parse what :meth:`to_json` wrote."""
+        if raw["schema_version"] != SCHEMA_VERSION:
+            raise ValueError(raw["schema_version"])
+        return cls(
+            target=raw["target"],
+            run=RunIdentity.from_json(raw["run"]),
+            task_id=raw["task_id"],
+            told=raw["told"],
+            asked=raw["asked"],
+            extent=Extent.from_json(raw["extent"]),
+            as_of=raw["as_of"],
+            claimed_at_ms=raw["claimed_at_ms"],
+        )
+
+
+def target_prefix(target: str) -> str:
+    """What the names of all Variables begin with that hold claims on a target."""
+    return f"{PREFIX}{digest(target, length=12)}-"
+
+
+def claim_key(target: str, run: RunIdentity, task_id: str) -> str:
+    """Name the Variable of one task's claim on one target."""
+    return target_prefix(target) + digest(run.dag_id, run.run_id, str(run.map_index), run.run_after, task_id, length=20)
+
+
+def refused(mine: Claim, other: Claim) -> CheckpointConflictError:
+    """Say whose backfill is in the way."""
+    return CheckpointConflictError(
+        f"the backfill of run {other.run} ({other.told}) writes {mine.target} as well, and is still active",
+        consequence="Both would write the same part of it, and whichever ended last would decide what is there, "
+        "in parts",
+        remedy="let that run end, or mark it failed, and clear this task; on_active_backfill='wait' waits for it; "
+        "backfills of other partitions need not wait",
+    )
+
+
+def _meet(one: Span, two: Span) -> bool:
+    try:
+        return bool(one[0] <= two[1] and two[0] <= one[1])
+    except TypeError:
+        return True

@@ -1,0 +1,301 @@
+"""The task before a mapped task group: it plans a backfill in chunks, one for each instance of the group."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from airflow.sdk import BaseOperator, SkipMixin
+from airflow.sdk.exceptions import AirflowRescheduleException
+
+from airflow_provider_ips.core.asked import Asked, Run
+from airflow_provider_ips.core.backfill import Bounds
+from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.settings import CaptureSettings, SourceTable, parse_sources
+from airflow_provider_ips.operators import _context
+from airflow_provider_ips.operators._parameters import check_choice, entries_of, is_template
+from airflow_provider_ips.operators.capture import ON_ACTIVE_RUN, WAIT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow.sdk import Context
+
+    from airflow_provider_ips.core.claims import Claim
+    from airflow_provider_ips.operators._backfill_run import Planned, Wanted
+
+AS_OF: Final = ("capture", "plan")
+_WISHES: Final = ("partitions", "since_snapshot", "since_time", "until_snapshot", "until_time")
+_LIMITS: Final = ("max_partitions", "max_snapshots", "max_files", "max_bytes")
+
+
+class IpBackfillOperator(BaseOperator, SkipMixin):
+    """
+    Plan a backfill of one table in bounded chunks, for a task group that is expanded over them.
+
+    Every instance of the group captures one chunk, detached from the live checkpoint, processes and commits it. So the
+    grid shows how far it is, a chunk that failed is cleared by itself, and live runs go on meanwhile.
+
+    Returns the chunks, and pushes the XCom ``backfill``: what was asked for, and per chunk and stage the partitions,
+    files and bytes.
+
+    What is asked for is said by the arguments, or by the trigger form
+    (:func:`~airflow_provider_ips.params.ips_params`), which goes first.
+
+    :param source_table: ``"db.t"``, a :class:`SourceTable`, or a dict of its arguments. (templated)
+    :param iceberg_conn_id: The :ref:`Iceberg connection id<howto/connection:iceberg>` of the catalog. (templated)
+    :param partitions: A filter on partition columns: all live rows of these partitions. With a range, what of it lies
+        there. (templated)
+    :param since_snapshot: A snapshot id, as text: a range that begins behind it. (templated)
+    :param since_time: An ISO timestamp with its zone: a range that begins behind what the table showed then.
+        (templated)
+    :param until_snapshot: The last snapshot of the range; nothing: the newest. (templated)
+    :param until_time: The same by time. (templated)
+    :param everything: A filter that selects the whole table is meant so; without a filter and a range: the whole table.
+    :param chunk_by: The partition column whose values are kept together; the default is the filter's first column, or
+        the first that the table is partitioned by. (templated)
+    :param max_partitions: How many values of that column one chunk takes at most.
+    :param max_snapshots: How many snapshots one chunk of a range takes at most.
+    :param max_files: How many files one chunk takes at most; a single value or snapshot may have more.
+    :param max_bytes: How many bytes one chunk takes at most; a single value or snapshot may have more.
+    :param as_of: Of which moment the rows of partitions are: ``"capture"``, when their chunk is captured, or
+        ``"plan"``. (templated)
+    :param target_tables: What the group writes: no two backfills write the same part of one of them at the same time.
+        The default is what the commits behind say. (templated)
+    :param stages: Tables further down, for the dry run: what the same filter selects there. (templated)
+    :param on_active_backfill: When another backfill is at work on the same part of a target: ``"fail"``, or ``"wait"``
+        until it is not.
+    :param dry_run: Say what would be done, in the log and in the XCom ``backfill``, and skip all that is behind.
+    :param follow_params: Do what the run's params ask for.
+    """
+
+    template_fields: Sequence[str] = (
+        "source_table",
+        "iceberg_conn_id",
+        *_WISHES,
+        "chunk_by",
+        "as_of",
+        "target_tables",
+        "stages",
+    )
+    ui_color = "#e6dff0"
+    inherits_from_skipmixin = True
+    _ips_backfill: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        source_table: object,
+        iceberg_conn_id: str = "iceberg_default",
+        partitions: str | None = None,
+        since_snapshot: str | None = None,
+        since_time: str | None = None,
+        until_snapshot: str | None = None,
+        until_time: str | None = None,
+        everything: bool = False,
+        chunk_by: str | None = None,
+        max_partitions: int | None = None,
+        max_snapshots: int | None = None,
+        max_files: int | None = None,
+        max_bytes: int | None = None,
+        as_of: str = "capture",
+        target_tables: str | Sequence[str] = (),
+        stages: str | Sequence[str] = (),
+        on_active_backfill: str = "fail",
+        dry_run: bool = False,
+        follow_params: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source_table = source_table
+        self.iceberg_conn_id = iceberg_conn_id
+        self.partitions = partitions
+        self.since_snapshot = since_snapshot
+        self.since_time = since_time
+        self.until_snapshot = until_snapshot
+        self.until_time = until_time
+        self.everything = everything
+        self.chunk_by = chunk_by
+        self.max_partitions = max_partitions
+        self.max_snapshots = max_snapshots
+        self.max_files = max_files
+        self.max_bytes = max_bytes
+        self.as_of = as_of
+        self.target_tables = target_tables
+        self.stages = stages
+        self.on_active_backfill = on_active_backfill
+        # BaseOperator has a method of this name.
+        self.is_dry_run = dry_run
+        self.follow_params = follow_params
+        self._check()
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Plan, claim the targets, and return the chunks; or say what they would be, and skip the rest."""
+        from airflow_provider_ips.operators._backfill_run import BackfillRun
+
+        wanted = self._wanted(context)
+        catalog = _context.open_catalog(self.iceberg_conn_id)
+        run = BackfillRun(wanted=wanted, catalog=catalog, ti=context["ti"], now_ms=_context.now_ms())
+        planned = run.plan()
+        self._tell(planned)
+        context["ti"].xcom_push(key="backfill", value=planned.to_json())
+        if wanted.asked.dry_run:
+            self._skip_the_rest(context)
+            return []
+        if (other := run.claim(planned)) is not None:
+            self._give_way(run, planned, other)
+        self._say_next(planned)
+        return [chunk.to_json() for chunk in planned.chunks]
+
+    def _check(self) -> None:
+        check_choice("on_active_backfill", self.on_active_backfill, ON_ACTIVE_RUN)
+        if not is_template(self.as_of):
+            check_choice("as_of", self.as_of, AS_OF)
+        for name, value in (("everything", self.everything), ("dry_run", self.is_dry_run)):
+            check_choice(name, value, (True, False))
+        check_choice("follow_params", self.follow_params, (True, False))
+        for name in _LIMITS:
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise InputError(
+                    f"{name}={value!r} is not a whole number above zero",
+                    consequence="It bounds no chunk",
+                    remedy="use 1 or more, or leave it out",
+                )
+        if not is_template(self.source_table):
+            self._source()
+
+    def _source(self) -> tuple[SourceTable, CaptureSettings]:
+        sources = parse_sources(entries_of(self.source_table), CaptureSettings())
+        if len(sources) != 1:
+            raise InputError(
+                f"source_table names {len(sources)} tables",
+                consequence="Chunks of several tables need not fit together",
+                remedy="backfill one table; a job that joins others reads them in full",
+            )
+        return sources[0], sources[0].settings(CaptureSettings())
+
+    def _wanted(self, context: Context) -> Wanted:
+        from airflow_provider_ips.operators._asking import asked_of
+        from airflow_provider_ips.operators._backfill_run import Wanted
+
+        form = asked_of(context, follow_params=self.follow_params)
+        asked = self._asked(form)
+        source, settings = self._source()
+        return Wanted(
+            run=_context.run_identity(context),
+            task_id=self.task_id,
+            source=source,
+            settings=settings,
+            asked=asked,
+            chunk_by=self.chunk_by,
+            bounds=self._bounds(form, asked),
+            as_of_plan=self.as_of == "plan",
+            targets=self._targets(context),
+            stages=_names(self.stages),
+            max_chunks=_max_chunks(),
+        )
+
+    def _asked(self, form: Asked) -> Asked:
+        """The form goes first, whole; what it leaves open the arguments say."""
+        if form.move_checkpoint:
+            raise InputError(
+                "ips_move_checkpoint with a backfill",
+                consequence="A backfill is detached from the checkpoint, so that live runs go on beside it",
+                remedy="leave it out",
+            )
+        if form.run is not Run.USUAL:
+            return _unlimited(form, is_dry=form.dry_run or self.is_dry_run)
+        given = {name: getattr(self, name) or None for name in _WISHES}
+        is_dry = form.dry_run or self.is_dry_run
+        run = _run_of(given)
+        if run is None and not self.everything:
+            raise InputError(
+                "nothing says what to backfill",
+                consequence="The whole table is hardly what was meant",
+                remedy="trigger the DAG with ips_run='partitions' and ips_partitions, or a range; or set partitions=, "
+                "since_snapshot= or since_time=; everything=True alone is for the whole table",
+            )
+        everything = self.everything and run is Run.PARTITIONS
+        return Asked(run=run or Run.FULL, everything=everything, dry_run=is_dry, **given)  # type: ignore[arg-type]
+
+    def _bounds(self, form: Asked, asked: Asked) -> Bounds:
+        """The form's limits end no range here: they bound the chunks."""
+        in_units = self.max_partitions if asked.run in (Run.FULL, Run.PARTITIONS) else self.max_snapshots
+        if form.max_snapshots or form.max_files or form.max_bytes:
+            return Bounds(max_units=form.max_snapshots, max_files=form.max_files, max_bytes=form.max_bytes)
+        return Bounds(max_units=in_units, max_files=self.max_files, max_bytes=self.max_bytes)
+
+    def _targets(self, context: Context) -> tuple[str, ...]:
+        """Of commits behind it, unless it is said; a DAG that says nothing has targets of its own."""
+        from airflow_provider_ips.operators import _stages, _wiring
+
+        named = tuple(name if "@" in name else f"{name}@main" for name in _names(self.target_tables))
+        task = context["dag"].task_dict[self.task_id]
+        behind: list[Any] = [t for t in task.get_flat_relatives(upstream=False) if _wiring.is_commit(t)]
+        told = {target for commit in behind for target in _stages.targets_of(commit)}
+        return named or tuple(sorted(told)) or (f"whatever DAG {self.dag_id} writes",)
+
+    def _give_way(self, run: Any, planned: Planned, other: Claim) -> None:  # noqa: ANN401 - imported in execute only
+        from airflow_provider_ips.core.claims import refused
+
+        if self.on_active_backfill == "wait":
+            self.log.info("The backfill of run %s (%s) is at work there: waiting for it.", other.run, other.told)
+            raise AirflowRescheduleException(datetime.now(tz=UTC) + WAIT)  # type: ignore[no-untyped-call]
+        raise refused(run.claims_of(planned)[0], other)
+
+    def _tell(self, planned: Planned) -> None:
+        from airflow_provider_ips.operators._backfill_log import plan_lines
+
+        for line in plan_lines(planned):
+            self.log.info("%s", line)
+
+    def _say_next(self, planned: Planned) -> None:
+        chunks = len(planned.chunks)
+        self.log.info(
+            "Next: %s",
+            f"the task group behind takes {chunks} chunk{'' if chunks == 1 else 's'}, one an instance. The checkpoint "
+            "stays where it is."
+            if chunks
+            else "nothing to do.",
+        )
+
+    def _skip_the_rest(self, context: Context) -> None:
+        """What is mapped over the chunks is skipped because there are none; what is not, is skipped by name."""
+        task, ti = context["task"], context["ti"]
+        self.log.info("Next: nothing was made or moved. Trigger the DAG without the dry run to do this.")
+        ti.xcom_push(key="return_value", value=[])
+        self.skip(ti=ti, tasks=[t for t in task.get_flat_relatives(upstream=False) if not t.is_teardown])
+
+
+def _run_of(given: dict[str, str | None]) -> Run | None:
+    """The kind of run that arguments speak of."""
+    if given["since_snapshot"] is not None:
+        return Run.SNAPSHOT
+    if given["since_time"] is not None:
+        return Run.TIME
+    until = next((name for name in ("until_snapshot", "until_time") if given[name] is not None), None)
+    if until is not None:
+        raise InputError(
+            f"{until}={given[until]!r} without since_snapshot or since_time",
+            consequence="It is not said where the range begins",
+            remedy="say it, or leave the end out",
+        )
+    return None if given["partitions"] is None else Run.PARTITIONS
+
+
+def _unlimited(form: Asked, *, is_dry: bool) -> Asked:
+    raw = {name: value for name, value in form.to_json().items() if name not in ("max_snapshots", "max_files")}
+    raw.pop("max_bytes", None)
+    return Asked.from_json({**raw, "dry_run": is_dry})
+
+
+def _names(value: str | Sequence[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) and value else tuple(value)
+
+
+def _max_chunks() -> int:
+    """As many instances as Airflow maps."""
+    from airflow.sdk.configuration import conf
+
+    return int(conf.getint("core", "max_map_length", fallback=1024))

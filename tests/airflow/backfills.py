@@ -1,0 +1,88 @@
+"""DAGs that backfill: a plan, and a mapped group of capture, work and commit, beside a live DAG of the same job."""
+
+from datetime import date
+
+import pyarrow as pa
+from airflow.providers.standard.operators.python import PythonOperator
+from airflow.sdk import DAG, task_group
+from pyiceberg.catalog import load_catalog
+from pyiceberg.expressions import EqualTo
+
+from airflow_provider_ips import IpBackfillOperator, IpCommitOperator, ips_params
+from tests.airflow.pipelines import capturing
+
+COUNTS = pa.schema([pa.field("day", pa.date32()), pa.field("rows", pa.int64()), pa.field("sum", pa.int64())])
+
+
+class Daily:
+    """A job that computes the days it is handed anew and replaces them in the target, as INSERT OVERWRITE does."""
+
+    def __init__(self, lake, target="db.daily", *, source=None):
+        self._name, self._properties, self._target, self._source = lake.name, dict(lake.properties), target, source
+        self.days: list[list[int]] = []
+        """The days of October that each call has written."""
+
+        self.fails_on: set[int] = set()
+
+    def __call__(self, icdc):
+        """Read the rows handed over; of a range, only their days, and all rows of these from the source."""
+        catalog = load_catalog(self._name, **self._properties)
+        rows = catalog.load_table(icdc).scan().to_arrow()
+        days = sorted(set(rows["day"].to_pylist()))
+        if self.fails_on & {day.day for day in days}:
+            raise RuntimeError("the job failed, as the test wants it")
+        if self._source is not None:
+            rows = catalog.load_table(self._source).scan().to_arrow()
+        target = catalog.load_table(self._target)
+        with target.transaction() as changes:
+            for day in days:
+                ids = [row["id"] for row in rows.to_pylist() if row["day"] == day]
+                found = pa.table({"day": [day], "rows": [len(ids)], "sum": [sum(ids)]}, schema=COUNTS)
+                changes.overwrite(found, EqualTo("day", day.isoformat()))
+        self.days.append([day.day for day in days])
+
+
+def daily_table(lake, name="db.daily"):
+    """The target: one row a day, partitioned by it."""
+    table = lake.create_table(name, schema=COUNTS)
+    with table.update_spec() as spec:
+        spec.add_identity("day")
+    return table
+
+
+def backfilling(dag_id, job, *, capture=None, commit=None, **plan):
+    """A plan over ``db.days`` with the trigger form, and a group that is mapped over its chunks."""
+    with DAG(dag_id, schedule=None, params=ips_params()) as dag:
+        planned = IpBackfillOperator(
+            **{"task_id": "plan", "source_table": "db.days", "iceberg_conn_id": "lake", **plan}
+        )
+
+        @task_group
+        def chunk(chunk):
+            captured = capturing("db.days", chunk=chunk, **(capture or {}))
+            work = PythonOperator(task_id="work", python_callable=job, op_args=[captured.output["db.days"]])
+            committed = IpCommitOperator(task_id="commit", capture=captured, **(commit or {}))
+            captured >> work >> committed
+
+        chunk.expand(chunk=planned.output)
+    return dag
+
+
+def october(number):
+    """One of its days."""
+    return date(2026, 10, number)
+
+
+def per_day(lake, name="db.daily"):
+    """What the target says: day of October to rows and sum."""
+    rows = lake.load_table(name).scan().to_arrow().to_pylist()
+    assert len(rows) == len({row["day"] for row in rows})
+    return {row["day"].day: (row["rows"], row["sum"]) for row in rows}
+
+
+def recomputed(lake, source="db.days"):
+    """What it should say."""
+    ids: dict[int, list[int]] = {}
+    for row in lake.load_table(source).scan().to_arrow().to_pylist():
+        ids.setdefault(row["day"].day, []).append(row["id"])
+    return {day: (len(found), sum(found)) for day, found in ids.items()}
