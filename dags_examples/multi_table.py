@@ -1,8 +1,8 @@
 """Multi-table: one capture over two sources of the same kind of event, committed together.
 
 Both positions move in one write, or neither does. Merging each event by key is right whatever the two captures hold.
-A join of two sources that both change needs the row filter pattern: new rows of one may belong to old rows of the
-other, so join the sources themselves for the keys found in either capture.
+A join of two sources that both gain rows has to join the new rows of each with old rows of the other, as the example
+multi_table_join does.
 """
 
 from __future__ import annotations

@@ -175,6 +175,7 @@ def parse_sources(value: object, defaults: CaptureSettings) -> tuple[SourceTable
             for column in settings.range_columns
             for bound in ("lower", "upper")
         ]
+        keys += [f"{source.xcom_key}.{position}" for position in ("from", "to")]
         keys += [f"{source.xcom_key}.before"] if settings.captures_changes else []
     _refuse_duplicates([*keys, *RESERVED_KEYS], what="XCom key")
     return sources

@@ -31,5 +31,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", required=True)
     parser.add_argument("--target", required=True)
-    parser.add_argument("--since", required=True, help="first day of the lookback window")
+    parser.add_argument("--since", default="0001-01-01", help="first day of the lookback window, if there is one")
     main(**vars(parser.parse_args()))

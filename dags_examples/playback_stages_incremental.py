@@ -1,0 +1,72 @@
+"""Two stages of playback, incremental: what came is merged, and what the merge changed is aggregated anew.
+
+Stage 1 merges, and so writes changes: stage 2 captures all three operations, as two tables. Rows that a correction
+moved to another account are in both, so that both accounts' totals are made anew, and one without any rows left goes.
+
+No task has a window any more. A row of any day is processed once, in the run after it came.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG
+
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
+
+# Spark's name of the catalog, and the Airflow connection to the same one.
+LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
+JOBS = Path(__file__).parent / "jobs"
+DAG_ID = "playback_stages_incremental"
+
+with DAG(
+    DAG_ID,
+    schedule="@daily",
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["ips", "example"],
+    doc_md=__doc__,
+):
+    capture = IpCaptureOperator(
+        task_id="capture",
+        source_tables="db.playback",
+        ignore_downstream_trigger_rules=False,  # stage 2 may have to catch up on a day without events
+        iceberg_conn_id=LAKE,
+        engine_catalog=LAKE,
+    )
+    daily = SparkSubmitOperator(
+        task_id="daily",
+        application=str(JOBS / "playback_daily.py"),
+        application_args=[
+            *("--source", capture.output["db.playback"]),
+            *("--target", f"{LAKE}.db.{DAG_ID}"),
+        ],
+    )
+    commit = IpCommitOperator(task_id="commit", capture=capture)
+
+    capture_changes = IpCaptureOperator(
+        task_id="capture_changes",
+        source_tables=f"db.{DAG_ID}",
+        data_operations=("append", "overwrite", "delete"),
+        on_superset="allow",  # only keys are taken from what is captured
+        trigger_rule="none_failed",
+        iceberg_conn_id=LAKE,
+        engine_catalog=LAKE,
+    )
+    aggregate = SparkSubmitOperator(
+        task_id="aggregate",
+        application=str(JOBS / "playback_agg.py"),
+        application_args=[
+            *("--source", f"{LAKE}.db.{DAG_ID}"),
+            *("--target", f"{LAKE}.db.{DAG_ID}_agg"),
+            *("--changes", capture_changes.output[f"db.{DAG_ID}"]),
+            *("--before", capture_changes.output[f"db.{DAG_ID}.before"]),
+        ],
+    )
+    commit_changes = IpCommitOperator(task_id="commit_changes", capture=capture_changes)
+
+    capture >> daily >> commit >> capture_changes >> aggregate >> commit_changes

@@ -1,0 +1,49 @@
+"""A rolling week: the sums that late rows change lie between the captured bounds, and six days behind them.
+
+The bounds of partition columns come unasked. A day without late rows makes two weeks of work into one of a week.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG
+
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
+
+# Spark's name of the catalog, and the Airflow connection to the same one.
+LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
+JOBS = Path(__file__).parent / "jobs"
+DAG_ID = "range_rolling_incremental"
+
+with DAG(
+    DAG_ID,
+    schedule="@daily",
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["ips", "example"],
+    doc_md=__doc__,
+):
+    capture = IpCaptureOperator(
+        task_id="capture",
+        source_tables="db.playback",
+        range_columns=["event_date"],  # if they are unknown, capture fails
+        iceberg_conn_id=LAKE,
+        engine_catalog=LAKE,
+    )
+    roll = SparkSubmitOperator(
+        task_id="roll",
+        application=str(JOBS / "range_rolling.py"),
+        application_args=[
+            *("--source", f"{LAKE}.db.playback"),
+            *("--target", f"{LAKE}.db.{DAG_ID}"),
+            *("--first", capture.output["db.playback.lower.event_date"]),
+            *("--last", capture.output["db.playback.upper.event_date"]),
+        ],
+    )
+    commit = IpCommitOperator(task_id="commit", capture=capture)
+    capture >> roll >> commit

@@ -1,0 +1,35 @@
+"""A rolling week with a lookback: the sums of the last 14 days are made anew in every run."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG
+
+# Spark's name of the catalog, and the Airflow connection to the same one.
+LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
+JOBS = Path(__file__).parent / "jobs"
+DAG_ID = "range_rolling_plain"
+
+with DAG(
+    DAG_ID,
+    schedule="@daily",
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["ips", "example"],
+    doc_md=__doc__,
+):
+    roll = SparkSubmitOperator(
+        task_id="roll",
+        application=str(JOBS / "range_rolling.py"),
+        application_args=[
+            *("--source", f"{LAKE}.db.playback"),
+            *("--target", f"{LAKE}.db.{DAG_ID}"),
+            *("--first", "{{ macros.ds_add(ds, -13) }}"),
+            *("--last", "{{ ds }}"),
+        ],
+    )
