@@ -1,0 +1,159 @@
+"""The lake of one shape: the raw table with what has just arrived, and every contender's targets as of the day before.
+
+The raw files are shared: the lake has hard links to them, and the table's metadata is its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from benchmarks.pipeline import logic
+from benchmarks.pipeline.session import CATALOG
+from benchmarks.pipeline.shape import day
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from benchmarks.pipeline.session import Session
+    from benchmarks.pipeline.shape import Shape
+
+EVENTS: Final = "raw.events"
+DEVICES: Final = f"{CATALOG}.raw.devices"
+MERGE_ON_READ: Final = {
+    "write.merge.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.delete.mode": "merge-on-read",
+    "write.delete.granularity": "file",
+}
+COPY_ON_WRITE: Final = {
+    "write.merge.mode": "copy-on-write",
+    "write.update.mode": "copy-on-write",
+    "write.delete.mode": "copy-on-write",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tables:
+    """One contender's targets, as PyIceberg names them."""
+
+    namespace: str
+
+    @property
+    def daily(self) -> str:
+        """Stage 1's."""
+        return f"{self.namespace}.playback_daily"
+
+    @property
+    def accounts(self) -> str:
+        """Stage 2's."""
+        return f"{self.namespace}.playback_daily_agg"
+
+    @property
+    def both(self) -> tuple[str, str]:
+        """In the order in which they are made."""
+        return self.daily, self.accounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """What the consumers of the raw table know of it."""
+
+    seen_snapshot: int
+    seen_at_ms: int
+    """When the last snapshot that they have seen was committed."""
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> Self:
+        """What :meth:`to_json` gave."""
+        return cls(**raw)
+
+    def to_json(self) -> dict[str, int]:
+        """For the processes of the contenders."""
+        return asdict(self)
+
+
+def in_spark(table: str) -> str:
+    """Spark's name of a table."""
+    return f"{CATALOG}.{table}"
+
+
+def make_raw(session: Session, shape: Shape, cache: Path) -> Arrival:
+    """The days before in one snapshot, and in a second one the new day with the late rows of the others."""
+    home = cache / shape.base_name
+    session.run(
+        f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.raw",
+        f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.icdc",
+        f"CREATE TABLE {DEVICES} USING iceberg AS SELECT * FROM parquet.`{home}/devices`",
+        f"CREATE TABLE {in_spark(EVENTS)} (account_id BIGINT, title_id INT, device_id INT, event_at BIGINT, "
+        "payload STRING, event_date DATE) USING iceberg PARTITIONED BY (event_date)",
+    )
+    ages = range(1, shape.days + 1)
+    _register(session, "before", {age: home / "events" / f"age={age}" for age in ages})
+    seen = session.catalog.load_table(EVENTS).current_snapshot()
+    if seen is None:
+        raise RuntimeError("no event was generated for the days before")
+    arriving = {0: home / "events" / "age=0"}
+    if shape.late_views:
+        arriving |= {age: home / f"late-{shape.late_views}" / f"age={age}" for age in ages}
+    _register(session, "arriving", arriving)
+    return Arrival(seen_snapshot=seen.snapshot_id, seen_at_ms=seen.timestamp_ms)
+
+
+def _register(session: Session, name: str, folders: Mapping[int, Path]) -> None:
+    """One snapshot that adds the files as they are."""
+    home = session.folder / "raw" / name
+    for age, folder in folders.items():
+        partition = home / f"event_date={day(age)}"
+        partition.mkdir(parents=True)
+        for file in folder.glob("*.parquet"):
+            os.link(file, partition / file.name)
+    session.run(
+        f"CALL {CATALOG}.system.add_files(table => '{EVENTS}', source_table => '`parquet`.`{home}`', "
+        "check_duplicate_files => false)"
+    )
+
+
+def make_targets(session: Session, shape: Shape, cache: Path, layouts: Mapping[str, Mapping[str, str]]) -> None:
+    """The same rows for each, in files of the same sizes; a layout says how merges write."""
+    daily = f"parquet.`{cache / shape.base_name}/daily`"
+    first: Tables | None = None
+    for namespace, properties in layouts.items():
+        tables = Tables(namespace=namespace)
+        stated = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+        options = f"TBLPROPERTIES ({stated})" if stated else ""
+        accounts = f"SELECT * FROM {in_spark(first.accounts)}" if first else logic.per_account(in_spark(tables.daily))
+        session.run(
+            f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{namespace}",
+            f"CREATE TABLE {in_spark(tables.daily)} USING iceberg PARTITIONED BY (event_date) {options} AS "
+            f"SELECT {', '.join((*logic.DAILY_KEY, *logic.MERGED))} FROM {daily} "
+            f"WHERE age <= {shape.days} ORDER BY event_date, account_id, title_id",
+            f"CREATE TABLE {in_spark(tables.accounts)} USING iceberg {options} AS "
+            f"SELECT * FROM ({accounts}) ORDER BY account_id",
+        )
+        first = first or tables
+
+
+def make_exact(session: Session, arrival: Arrival, truth: Tables, into: Tables) -> None:
+    """Plain tables of exactly what changed: the rows that arrived, and the daily rows that are not what they were.
+
+    Both are copies, made when somebody has already found out; no contender could have them.
+    """
+    events, daily = in_spark(EVENTS), in_spark(truth.daily)
+    columns = "account_id, title_id, device_id, event_at, payload, event_date"
+    reader = session.spark.read.option("start-snapshot-id", str(arrival.seen_snapshot)).format("iceberg")
+    reader.load(events).selectExpr(*columns.split(", ")).createOrReplaceTempView("arrived")
+    session.run(
+        f"CREATE TABLE {in_spark(into.namespace)}.arrived USING iceberg PARTITIONED BY (event_date) "
+        "AS SELECT * FROM arrived",
+        f"CREATE TABLE {in_spark(into.namespace)}.changed USING iceberg PARTITIONED BY (event_date) AS "
+        f"SELECT * FROM {daily} EXCEPT SELECT * FROM {in_spark(into.daily)}",
+    )
+
+
+def remove(folder: Path) -> None:
+    """A lake is made for one round."""
+    shutil.rmtree(folder, ignore_errors=True)

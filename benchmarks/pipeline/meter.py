@@ -1,0 +1,104 @@
+"""What a stage took: by the clock, by Spark's own event log, and by the operating system."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+MILLISECONDS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """One stage as its process saw it."""
+
+    stage: str
+    began_ms: int
+    ended_ms: int
+    wall_seconds: float
+    driver_cpu_seconds: float
+    """Of the Python process: where capture and commit run."""
+    peak_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """One stage of one contender in one round."""
+
+    wall_seconds: float
+    cpu_seconds: float
+    """Of all tasks of Spark's executors, and of the Python process."""
+    read_bytes: int
+    written_bytes: int
+    read_rows: int
+    written_rows: int
+    shuffled_bytes: int
+    peak_bytes: int
+
+    def __add__(self, other: Self) -> Cost:
+        """Both stages: sums, but the larger peak."""
+        sums = {name: getattr(self, name) + getattr(other, name) for name in asdict(self)}
+        return Cost(**{**sums, "peak_bytes": max(self.peak_bytes, other.peak_bytes)})
+
+
+@contextmanager
+def metered(stage: str, pid: int, spans: list[Span]) -> Iterator[None]:
+    """Add a span for what happens inside."""
+    # Forgets the peak so far of Spark's process; the kernel keeps it from here on.
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+    began, wall, cpu = time.time(), time.perf_counter(), time.process_time()
+    yield
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    spans.append(
+        Span(
+            stage=stage,
+            began_ms=int(began * MILLISECONDS),
+            ended_ms=int(time.time() * MILLISECONDS) + 1,
+            wall_seconds=wall,
+            driver_cpu_seconds=cpu,
+            peak_bytes=_peak_bytes(pid),
+        )
+    )
+
+
+def _peak_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"the kernel does not tell the peak memory of process {pid}")
+
+
+def costs(spans: Iterable[Span], event_log: Path) -> dict[str, Cost]:
+    """By stage. A task belongs to the stage in whose time it ended."""
+    tasks = list(_tasks(event_log))
+    return {span.stage: _cost(span, tasks) for span in spans}
+
+
+def _tasks(event_log: Path) -> Iterator[Mapping[str, Any]]:
+    logs = [path for path in event_log.iterdir() if path.is_file() and not path.name.startswith(".")]
+    if len(logs) != 1:
+        raise RuntimeError(f"{len(logs)} event logs instead of one: a contender has one Spark session")
+    with logs[0].open() as lines:
+        yield from (event for line in lines if (event := json.loads(line))["Event"] == "SparkListenerTaskEnd")
+
+
+def _cost(span: Span, tasks: Iterable[Mapping[str, Any]]) -> Cost:
+    mine = [t["Task Metrics"] for t in tasks if span.began_ms <= t["Task Info"]["Finish Time"] <= span.ended_ms]
+    nanoseconds = sum(m["Executor CPU Time"] + m["Executor Deserialize CPU Time"] for m in mine)
+    return Cost(
+        wall_seconds=round(span.wall_seconds, 2),
+        cpu_seconds=round(nanoseconds / 1e9 + span.driver_cpu_seconds, 2),
+        read_bytes=sum(m["Input Metrics"]["Bytes Read"] for m in mine),
+        written_bytes=sum(m["Output Metrics"]["Bytes Written"] for m in mine),
+        read_rows=sum(m["Input Metrics"]["Records Read"] for m in mine),
+        written_rows=sum(m["Output Metrics"]["Records Written"] for m in mine),
+        shuffled_bytes=sum(m["Shuffle Write Metrics"]["Shuffle Bytes Written"] for m in mine),
+        peak_bytes=span.peak_bytes,
+    )

@@ -1,0 +1,71 @@
+"""What is generated: how much, over how many days, and how late."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Final
+
+NEW_DAY: Final = date(2026, 11, 1)
+"""Yesterday, as the pipeline sees it: the day that has no rows in any target yet."""
+
+VIEWS_AT_SCALE_1: Final = 40_000
+EVENTS_PER_VIEW: Final = (10, 20)
+"""Fewest and most. A view's events have one daily key, so that a key has ten events or more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """One data set.
+
+    :param scale: 1.0 is some 600,000 events a day
+    :param days: how many days there are before the new one; the lookback of whoever looks back is as long
+    :param late: the share of what arrives with the new day that belongs to those days, evenly spread over them
+    :param seed: another one gives other rows of the same shape
+    """
+
+    scale: float
+    days: int = 14
+    late: float = 0.03
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be generated."""
+        if self.scale <= 0 or self.days < 1 or not 0 <= self.late < 1:
+            raise ValueError(f"{self}: scale and days are positive, late is a share from 0 to less than 1")
+
+    @property
+    def views(self) -> int:
+        """Views of a day."""
+        return max(int(VIEWS_AT_SCALE_1 * self.scale), 10)
+
+    @property
+    def late_views(self) -> int:
+        """Late views of each earlier day."""
+        arriving = self.views / (1 - self.late)
+        return round(arriving * self.late / self.days)
+
+    @property
+    def accounts(self) -> int:
+        """How many there may be; most of them are seldom seen."""
+        return self.views * 6
+
+    @property
+    def first_day(self) -> date:
+        """The oldest."""
+        return day(self.days)
+
+    @property
+    def base_name(self) -> str:
+        """The days before are the same whatever is late, and however many of them are looked back to."""
+        return f"scale-{self.scale:g}-seed-{self.seed}"
+
+    @property
+    def name(self) -> str:
+        """The whole."""
+        return f"{self.base_name}-days-{self.days}-late-{self.late:g}"
+
+
+def day(age: int) -> date:
+    """So many days before the new one."""
+    return NEW_DAY - timedelta(days=age)

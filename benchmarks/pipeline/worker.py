@@ -1,0 +1,114 @@
+"""One step of a round in a process of its own: `python -m benchmarks.pipeline.worker <order.json>`.
+
+The order says what is to be done; the answer is written beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from benchmarks.pipeline import lake
+from benchmarks.pipeline.contenders import BY_NAME, Situation
+from benchmarks.pipeline.generator import generate
+from benchmarks.pipeline.judge import differences
+from benchmarks.pipeline.lake import DEVICES, Arrival, Tables, in_spark
+from benchmarks.pipeline.meter import Span, costs, metered
+from benchmarks.pipeline.session import open_session
+from benchmarks.pipeline.shape import Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from benchmarks.pipeline.session import Session
+
+    Order = Mapping[str, Any]
+
+
+def make_data(order: Order) -> dict[str, Any]:
+    """What no lake has yet."""
+    with open_session(Path(order["lake"])) as session:
+        generate(session.spark, _shape(order), Path(order["cache"]))
+    return {}
+
+
+def make_lake(order: Order) -> dict[str, Any]:
+    """The raw table and the targets."""
+    cache = Path(order["cache"])
+    with open_session(Path(order["lake"])) as session:
+        arrival = lake.make_raw(session, _shape(order), cache)
+        lake.make_targets(session, _shape(order), cache, {name: BY_NAME[name].layout for name in order["contenders"]})
+        events = session.catalog.load_table(lake.EVENTS).inspect.snapshots().to_pylist()[-1]["summary"]
+    counts = {"events": dict(events)["total-records"], "arrived": dict(events)["added-records"]}
+    return {"arrival": arrival.to_json(), "counts": {name: int(count) for name, count in counts.items()}}
+
+
+def make_exact(order: Order) -> dict[str, Any]:
+    """What the lower bound is handed: known once the lookback has run."""
+    with open_session(Path(order["lake"])) as session:
+        truth, into = Tables(namespace="lookback"), Tables(namespace="exact")
+        lake.make_exact(session, Arrival.parse(order["arrival"]), truth, into)
+    return {}
+
+
+def contend(order: Order) -> dict[str, Any]:
+    """Both stages, metered."""
+    folder, spans = Path(order["lake"]), list[Span]()
+    event_log = folder / "event-logs" / order["contender"]
+    with open_session(folder, event_log=event_log) as session:
+        situation = _situation(order, session)
+        contender = BY_NAME[order["contender"]].make(situation)
+        # Loads the classes of Spark SQL and of Iceberg, as any query would.
+        session.run(f"SELECT family, count(*) FROM {DEVICES} GROUP BY family")
+        pid = session.spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001
+        with metered("daily", pid, spans):
+            contender.daily()
+        with metered("accounts", pid, spans):
+            contender.accounts()
+        remarks = contender.remarks()
+    return {"stages": {stage: asdict(cost) for stage, cost in costs(spans, event_log).items()}, "remarks": remarks}
+
+
+def compare(order: Order) -> dict[str, Any]:
+    """Whether each one's targets are the lookback's, row by row."""
+    truth, found = Tables(namespace="lookback"), {}
+    with open_session(Path(order["lake"])) as session:
+        for name in order["contenders"]:
+            pairs = zip(truth.both, Tables(namespace=name).both, strict=True)
+            found[name] = [asdict(differences(session.spark, in_spark(a), in_spark(b))) for a, b in pairs]
+    return found
+
+
+def _shape(order: Order) -> Shape:
+    return Shape(**order["shape"])
+
+
+def _situation(order: Order, session: Session) -> Situation:
+    tables = Tables(namespace=order["contender"])
+    seen = session.catalog.load_table(tables.daily).current_snapshot()
+    if seen is None:
+        raise RuntimeError(f"{tables.daily} has no rows of the day before")
+    return Situation(
+        session=session,
+        shape=_shape(order),
+        arrival=Arrival.parse(order["arrival"]),
+        tables=tables,
+        seen_daily=seen.snapshot_id,
+    )
+
+
+STEPS: Final[Mapping[str, Callable[[Order], dict[str, Any]]]] = {
+    "data": make_data,
+    "lake": make_lake,
+    "exact": make_exact,
+    "contend": contend,
+    "compare": compare,
+}
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    order = json.loads(path.read_text())
+    path.with_suffix(".answer.json").write_text(json.dumps(STEPS[order["step"]](order)))
