@@ -1,0 +1,70 @@
+"""A pipeline that repairs itself: a failure leads to a recovery and to the job once more, in the same run.
+
+The second try reads the same ICDC table as the first, so it covers the range that failed, days that were written
+included. The commit wants the success of one of the two. If the recovery fails as well, so does the run: the checkpoint
+stays where it is, and the next run covers the range.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG
+
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
+
+# Spark's name of the catalog, and the Airflow connection to the same one.
+LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
+JOBS = Path(__file__).parent / "jobs"
+DAG_ID = "auto_remediation_incremental"
+
+with DAG(
+    DAG_ID,
+    schedule="@daily",
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["ips", "example"],
+    doc_md=__doc__,
+):
+    capture = IpCaptureOperator(
+        task_id="capture", source_tables="db.playback", iceberg_conn_id=LAKE, engine_catalog=LAKE
+    )
+    daily = SparkSubmitOperator(
+        task_id="daily",
+        application=str(JOBS / "auto_remediation.py"),
+        application_args=[
+            *("--source", capture.output["db.playback"]),
+            *("--target", f"{LAKE}.db.{DAG_ID}"),
+            *("--quarantine", f"{LAKE}.db.{DAG_ID}_quarantine"),
+        ],
+    )
+    recover = SparkSubmitOperator(
+        task_id="recover",
+        application=str(JOBS / "quarantine.py"),
+        application_args=[
+            *("--source", capture.output["db.playback"]),
+            *("--quarantine", f"{LAKE}.db.{DAG_ID}_quarantine"),
+        ],
+        trigger_rule="one_failed",
+    )
+    daily_again = SparkSubmitOperator(
+        task_id="daily_again",
+        application=str(JOBS / "auto_remediation.py"),
+        application_args=[
+            *("--source", capture.output["db.playback"]),
+            *("--target", f"{LAKE}.db.{DAG_ID}"),
+            *("--quarantine", f"{LAKE}.db.{DAG_ID}_quarantine"),
+        ],
+    )
+    commit = IpCommitOperator(
+        task_id="commit",
+        capture=capture,
+        require=[(daily, daily_again)],
+        trigger_rule="all_done",  # not only if all before it succeeded: it looks for itself at what did
+    )
+    capture >> daily >> recover >> daily_again >> commit
+    daily >> commit

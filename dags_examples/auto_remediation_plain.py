@@ -1,0 +1,53 @@
+"""A pipeline that repairs itself: a failure leads to a recovery and to the job once more, over the whole table."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG
+
+# Spark's name of the catalog, and the Airflow connection to the same one.
+LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
+JOBS = Path(__file__).parent / "jobs"
+DAG_ID = "auto_remediation_plain"
+
+with DAG(
+    DAG_ID,
+    schedule="@daily",
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["ips", "example"],
+    doc_md=__doc__,
+):
+    daily = SparkSubmitOperator(
+        task_id="daily",
+        application=str(JOBS / "auto_remediation.py"),
+        application_args=[
+            *("--source", f"{LAKE}.db.playback"),
+            *("--target", f"{LAKE}.db.{DAG_ID}"),
+            *("--quarantine", f"{LAKE}.db.{DAG_ID}_quarantine"),
+        ],
+    )
+    recover = SparkSubmitOperator(
+        task_id="recover",
+        application=str(JOBS / "quarantine.py"),
+        application_args=[
+            *("--source", f"{LAKE}.db.playback"),
+            *("--quarantine", f"{LAKE}.db.{DAG_ID}_quarantine"),
+        ],
+        trigger_rule="one_failed",
+    )
+    daily_again = SparkSubmitOperator(
+        task_id="daily_again",
+        application=str(JOBS / "auto_remediation.py"),
+        application_args=[
+            *("--source", f"{LAKE}.db.playback"),
+            *("--target", f"{LAKE}.db.{DAG_ID}"),
+            *("--quarantine", f"{LAKE}.db.{DAG_ID}_quarantine"),
+        ],
+    )
+    daily >> recover >> daily_again

@@ -1,0 +1,55 @@
+"""Foreach: one mapped Spark task for each partition that the captured rows lie in, and no other partition is computed.
+
+Airflow maps at most as many tasks as `[core] max_map_length` says. Where more days than `MOST_TASKS` were touched,
+a task takes several of them.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG, task
+
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
+
+# Spark's name of the catalog, and the Airflow connection to the same one.
+LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
+JOBS = Path(__file__).parent / "jobs"
+DAG_ID = "foreach_incremental"
+MOST_TASKS = 64
+
+with DAG(
+    DAG_ID,
+    schedule="@daily",
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["ips", "example"],
+    doc_md=__doc__,
+):
+    capture = IpCaptureOperator(
+        task_id="capture", source_tables="db.playback", iceberg_conn_id=LAKE, engine_catalog=LAKE
+    )
+
+    @task
+    def arguments(record: dict[str, Any]) -> list[list[str]]:
+        """What each of the mapped tasks gets: one touched day, or its share of very many."""
+        from airflow_provider_ips.hooks.ips import IpsHook
+        from airflow_provider_ips.iceberg import captured_partitions
+
+        (source,) = record["sources"]
+        partitions = captured_partitions(IpsHook(LAKE).catalog, source["icdc_table"])
+        days = [partition["event_date"] for partition in partitions]
+        names = ["--source", f"{LAKE}.db.playback", "--target", f"{LAKE}.db.{DAG_ID}", "--days"]
+        return [[*names, *days[nth::MOST_TASKS]] for nth in range(min(len(days), MOST_TASKS))]
+
+    shares = arguments(capture.output["capture"])  # type: ignore[arg-type]  # a task's output stands for its value
+    redo = SparkSubmitOperator.partial(task_id="redo", application=str(JOBS / "foreach.py")).expand(
+        application_args=shares
+    )
+    commit = IpCommitOperator(task_id="commit", capture=capture)
+    redo >> commit

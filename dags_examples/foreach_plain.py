@@ -1,0 +1,37 @@
+"""Foreach with a lookback: one mapped Spark task for each of the last 14 days, in every run."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG, task
+
+# Spark's name of the catalog, and the Airflow connection to the same one.
+LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
+JOBS = Path(__file__).parent / "jobs"
+DAG_ID = "foreach_plain"
+
+with DAG(
+    DAG_ID,
+    schedule="@daily",
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["ips", "example"],
+    doc_md=__doc__,
+):
+
+    @task
+    def arguments(ds: str) -> list[list[str]]:
+        """What each of the mapped tasks gets: one day of the window."""
+        days = [(date.fromisoformat(ds) - timedelta(days=ago)).isoformat() for ago in range(14)]
+        names = ["--source", f"{LAKE}.db.playback", "--target", f"{LAKE}.db.{DAG_ID}", "--days"]
+        return [[*names, day] for day in days]
+
+    shares = arguments("{{ ds }}")
+    redo = SparkSubmitOperator.partial(task_id="redo", application=str(JOBS / "foreach.py")).expand(
+        application_args=shares
+    )
