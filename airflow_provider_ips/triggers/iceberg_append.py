@@ -40,8 +40,8 @@ class IcebergAppendTrigger(BaseEventTrigger):
     """
     Fires when Iceberg tables hold appended rows beyond a consumer's checkpoint, a position, or the last event.
 
-    Never fires for compaction, expiry, rollback or an empty commit. With all three ``data_operations`` it fires for rows
-    that were changed or removed, too. An event is a wake-up, not a cursor: what a run processes comes from its
+    Never fires for compaction, expiry, rollback or an empty commit. With all three ``data_operations`` it fires for
+    rows that were changed or removed, too. An event is a wake-up, not a cursor: what a run processes comes from its
     checkpoint.
 
     Costs one catalog load per table and ``poll_interval``, however many triggers of one triggerer watch the table, and
