@@ -19,6 +19,7 @@ from airflow.utils.providers_configuration_loader import providers_configuration
 from airflow_provider_ips.checkpoints.access import ServerVariables
 from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.maintenance import changing, collecting, doctor, looking, replaying
+from airflow_provider_ips.maintenance.declared import capture_of, targets_behind
 from airflow_provider_ips.maintenance.doctor import longest_gap_ms
 
 if TYPE_CHECKING:
@@ -71,12 +72,10 @@ class Terminal:
         return longest_gap_ms(int(info.run_after.timestamp() * 1000) for info in infos)
 
     def on_other_operation(self, dag_id: str, consumer: str) -> str | None:
-        dag = _serialized(dag_id)
-        for task in () if dag is None else dag.tasks:
-            name = getattr(task, "consumer", None) or f"{dag_id}.{task.task_id}"
-            if consumer == name:
-                return getattr(task, "on_other_operation", None)
-        return None
+        return getattr(capture_of(_serialized(dag_id), consumer), "on_other_operation", None)
+
+    def targets_of(self, dag_id: str, consumer: str) -> set[str]:
+        return targets_behind(_serialized(dag_id), consumer)
 
 
 def _serialized(dag_id: str) -> SerializedDAG | None:

@@ -16,7 +16,7 @@ from airflow_provider_ips.core.stamps import STAMP
 from airflow_provider_ips.core.verdicts import judge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from airflow_provider_ips.core.checkpoint import Checkpoint
     from airflow_provider_ips.core.history import SnapshotFacts, TableHistory
@@ -100,6 +100,32 @@ def check_operations(
         status=Status.PROBLEM if fails else Status.WARNING,
         finding=what + ("; the next capture will refuse them" if fails else "; a capture of appends leaves them out"),
         remedy='capture changes too: data_operations=("append", "overwrite", "delete")',
+    )
+
+
+def check_stages(
+    source: str, subject: str, *, captures_changes: bool, on_other_operation: str, writers: Mapping[str, str] | None
+) -> Finding:
+    """Whether a stage before this one writes changes, also while its history shows none yet.
+
+    ``writers`` names who writes changes to which table, None where DAGs cannot be looked at. A merge that has met no
+    row it knows looks like an append; the first one that does stops a capture of appends.
+    """
+    if writers is None:
+        finding = "the stages before it cannot be looked at here"
+        return Finding(check="stages", subject=subject, status=Status.UNKNOWN, finding=finding)
+    writer = writers.get(source)
+    if writer is None or captures_changes or on_other_operation == "skip":
+        finding = "no stage before it writes what its capture does not take"
+        return Finding(check="stages", subject=subject, status=Status.OK, finding=finding)
+    return Finding(
+        check="stages",
+        subject=subject,
+        status=Status.PROBLEM,
+        finding=f"it captures appends only, and {writer} before it captures changes, which it can write there by "
+        "changing rows only; the first merge that changes a row will stop it",
+        remedy='capture changes too: data_operations=("append", "overwrite", "delete"); or, if the stage before it '
+        'does nothing but append, say so by on_other_operation="skip"',
     )
 
 

@@ -11,7 +11,7 @@ from airflow_provider_ips.core.errors import InputError
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pyiceberg.catalog import Catalog
 
@@ -55,6 +55,10 @@ class Desk(Protocol):
 
     def on_other_operation(self, dag_id: str, consumer: str, /) -> str | None:
         """What the capture of that consumer says in its DAG; None if it is not found."""
+        ...
+
+    def targets_of(self, dag_id: str, consumer: str, /) -> Collection[str] | None:
+        """The tables (``db.t@branch``) that the commit of a consumer's capture declares; None if it cannot be told."""
         ...
 
     def ask_for(self, word: str, *, what: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +14,7 @@ from airflow_provider_ips.core.checkups import (
     check_lineage,
     check_operations,
     check_retention,
+    check_stages,
 )
 from airflow_provider_ips.core.errors import CheckpointError, IpsError
 from airflow_provider_ips.core.identifiers import variable_key
@@ -59,8 +61,10 @@ def examine(desk: Desk, args: Namespace) -> Iterator[Finding]:
         yield _problem("catalog", f"connection {args.conn_id}", error)
         return
     yield from check_namespace(catalog, args)
+    writers = _writers(desk, stores, checkpoints) if checkpoints else {}
     for checkpoint in checkpoints.values():
         for entry in checkpoint.positions:
+            yield _check_stages(desk, checkpoint, entry, writers)
             yield from _check_source(desk, catalog, checkpoint, entry)
 
 
@@ -158,12 +162,65 @@ def _read_all(name: str, store: CheckpointStore, only: str | None, found: dict[s
             yield Finding(check="checkpoint", subject=f"{consumer} ({name})", status=Status.OK, finding=said)
 
 
+def _writers(
+    desk: Desk, stores: Mapping[str, CheckpointStore], examined: Mapping[str, Checkpoint]
+) -> dict[str, str] | None:
+    """Who writes changes to which table: the targets that stages declare which capture changes themselves."""
+    found: dict[str, str] = {}
+    for checkpoint in _everyone(stores, examined):
+        dag_id = dag_of(checkpoint)
+        if dag_id is None or not any(captures_changes(checkpoint, p.source, p.branch) for p in checkpoint.positions):
+            continue
+        targets = desk.targets_of(dag_id, checkpoint.consumer)
+        if targets is None:
+            return None
+        found.update(dict.fromkeys(targets, checkpoint.consumer))
+    return found
+
+
+def _everyone(stores: Mapping[str, CheckpointStore], examined: Mapping[str, Checkpoint]) -> Iterator[Checkpoint]:
+    """Every checkpoint that can be read, also where one consumer is examined: the stage before it is another one."""
+    yield from examined.values()
+    for store in stores.values():
+        with suppress(IpsError):
+            for consumer in store.consumers():
+                with suppress(IpsError):
+                    found = None if consumer in examined else store.read(consumer, even_if_moved=True)
+                    if found is not None and found.moved_to is None:
+                        yield found
+
+
+def _check_stages(
+    desk: Desk, checkpoint: Checkpoint, entry: SourcePosition, writers: Mapping[str, str] | None
+) -> Finding:
+    return check_stages(
+        f"{entry.source}@{entry.branch}",
+        _subject(checkpoint, entry),
+        captures_changes=captures_changes(checkpoint, entry.source, entry.branch),
+        on_other_operation=_on_other_operation(desk, checkpoint),
+        writers=writers,
+    )
+
+
+def dag_of(checkpoint: Checkpoint) -> str | None:
+    """The DAG whose run committed last."""
+    return next((c.run.dag_id for c in reversed(checkpoint.history) if c.run is not None), None)
+
+
+def _on_other_operation(desk: Desk, checkpoint: Checkpoint) -> str:
+    dag_id = dag_of(checkpoint)
+    return (None if dag_id is None else desk.on_other_operation(dag_id, checkpoint.consumer)) or "fail"
+
+
+def _subject(checkpoint: Checkpoint, entry: SourcePosition) -> str:
+    return f"{checkpoint.consumer}: {entry.source}" + (f"@{entry.branch}" if entry.branch != "main" else "")
+
+
 def _check_source(desk: Desk, catalog: Catalog, checkpoint: Checkpoint, entry: SourcePosition) -> Iterator[Finding]:
     from airflow_provider_ips.iceberg import open_source
     from airflow_provider_ips.iceberg.retention import retention_of
 
-    subject = f"{checkpoint.consumer}: {entry.source}" + (f"@{entry.branch}" if entry.branch != "main" else "")
-    dag_id = next((c.run.dag_id for c in reversed(checkpoint.history) if c.run is not None), None)
+    subject, dag_id = _subject(checkpoint, entry), dag_of(checkpoint)
     try:
         source = open_source(catalog, entry.source, entry.branch)
         yield check_lineage(source, entry.position, subject)
@@ -176,8 +233,7 @@ def _check_source(desk: Desk, catalog: Catalog, checkpoint: Checkpoint, entry: S
             entry.position,
             subject,
             captures_changes=captures_changes(checkpoint, entry.source, entry.branch),
-            on_other_operation=(None if dag_id is None else desk.on_other_operation(dag_id, checkpoint.consumer))
-            or "fail",
+            on_other_operation=_on_other_operation(desk, checkpoint),
         )
     except IpsError as error:
         yield _problem("source", subject, error)

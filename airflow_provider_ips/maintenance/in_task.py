@@ -77,6 +77,9 @@ class TaskDesk:
         """So are DAGs."""
         return None
 
+    def targets_of(self, _dag_id: str, _consumer: str, /) -> None:
+        """Likewise."""
+
 
 def run_verb(verb: str, options: Mapping[str, Any], *, who: str, confirmation: str = "") -> list[Row]:
     """Do what the command of that name does, and return its rows. Without options it is a dry run."""

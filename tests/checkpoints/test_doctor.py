@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from airflow.sdk import DAG
 
+from airflow_provider_ips import IpCommitOperator, iceberg_asset
 from airflow_provider_ips.checkpoints.access import ServerVariables
 from airflow_provider_ips.core.identifiers import variable_key
 from tests.airflow.conftest import sync
@@ -47,6 +48,7 @@ def test_all_is_well(ips, lake, events, run_dag):
         "lineage": "ok",
         "retention": "unknown",
         "operations": "ok",
+        "stages": "ok",
     }
 
 
@@ -139,6 +141,45 @@ def test_a_stage_that_captures_appends_behind_one_that_merges_is_found(ips, lake
     events.refresh().delete("id = 1", snapshot_properties={"ips-capture-id": "c0ffee"})
     row = examine(ips, consumer)["operations"]
     assert "written by a stage before this one (capture c0ffee)" in row["finding"]
+
+
+ALL_OPERATIONS = {"data_operations": ("append", "overwrite", "delete"), "on_superset": "allow"}
+LOG = iceberg_asset("db.log", iceberg_conn_id="lake")
+
+
+@pytest.fixture
+def two_stages(ips, lake, events, run_dag):
+    """Two stages in different files, the first of which merges: so far it has only met rows that were new to it."""
+
+    def build(**naming):
+        append(create(lake, "db.log"), [1])
+        run_dag(incremental("first_stage", "db.events", Job(lake), capture=ALL_OPERATIONS))
+        run_dag(incremental("next_stage", "db.log", Job(lake)))
+        with DAG("first_stage", schedule=None) as dag:
+            capture = capturing("db.events", **ALL_OPERATIONS)
+            capture >> IpCommitOperator(task_id="commit", capture=capture, **naming)
+        sync(dag)
+        return examine(ips, "next_stage.capture")
+
+    return build
+
+
+@pytest.mark.parametrize(
+    "naming",
+    [{"target_assets": LOG}, {"target_assets": LOG, "partition_events": True}, {"verify_target": "db.log"}],
+)
+def test_a_stage_that_merges_is_found_before_a_merge_changes_a_row(two_stages, naming):
+    """By what its DAG declares, for its history looks like appends."""
+    found = two_stages(**naming)
+    assert found["operations"]["status"] == "ok"
+    assert found["stages"]["status"] == "problem"
+    assert "first_stage.capture before it captures changes" in found["stages"]["finding"]
+
+
+def test_a_stage_behind_another_table_is_well(two_stages):
+    """The stage before it writes elsewhere."""
+    found = two_stages(target_assets=iceberg_asset("db.other", iceberg_conn_id="lake"))
+    assert found["stages"]["status"] == "ok"
 
 
 def test_an_icdc_table_that_could_be_purged_is_found(ips, lake, events, run_dag):
