@@ -40,6 +40,7 @@ def written_in(page: Path) -> str:
 def whole_page(results: Results) -> str:
     """Everything between the page's comments."""
     parts = [
+        "## The table",
         _how_it_was_made(results),
         "\n".join(table(("contender", *HEADER), _rows(results.lines))),
         "## What was to be reached",

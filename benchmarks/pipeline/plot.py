@@ -23,15 +23,26 @@ def draw(results: Results, path: Path) -> None:
     from matplotlib import pyplot as plt
 
     figure, (days, late) = plt.subplots(ncols=2, figsize=(10, 4.4), layout="constrained")
-    _curve(days, [point.days for point in results.by_days], results.by_days)
+    ratio = _curve(days, [point.days for point in results.by_days], results.by_days)
     days.set(xlabel="days looked back", title=f"late rows: {results.shape['late']:.0%} of what arrives")
-    _curve(late, [point.late * 100 for point in results.by_late], results.by_late)
+    _curve(late, _percent(results), results.by_late)
     late.set(xlabel="late rows, % of what arrives", title=f"{results.shape['days']} days looked back")
+    for axes, places in ((days, [point.days for point in results.by_days]), (late, _percent(results))):
+        axes.set_xticks(places)
+    handles = [*days.get_lines(), *ratio.get_lines()]
+    figure.legend(
+        handles, [str(line.get_label()) for line in handles], frameon=False, loc="outside lower center", ncols=3
+    )
     figure.savefig(path, dpi=110, metadata={"Software": None})
     plt.close(figure)
 
 
-def _curve(axes: Axes, places: Sequence[float], points: Sequence[Point]) -> None:
+def _percent(results: Results) -> list[float]:
+    return [round(point.late * 100, 1) for point in results.by_late]
+
+
+def _curve(axes: Axes, places: Sequence[float], points: Sequence[Point]) -> Axes:
+    """The axes of the ratio."""
     walls = {
         "lookback, INSERT OVERWRITE": (LOOKBACK, "s", [point.lookback.wall_seconds for point in points]),
         "capture, MERGE, commit": (OURS, "o", [point.capture.wall_seconds for point in points]),
@@ -41,10 +52,9 @@ def _curve(axes: Axes, places: Sequence[float], points: Sequence[Point]) -> None
     axes.set_ylim(bottom=0)
     axes.set_ylabel("wall seconds of both stages")
     axes.grid(visible=True, alpha=0.25)
-    ratio = axes.twinx()
+    ratio: Axes = axes.twinx()
     times = [point.lookback.wall_seconds / point.capture.wall_seconds for point in points]
     ratio.plot(places, times, color=RATIO, linestyle=":", marker=".", label="times less (right axis)")
-    ratio.set_ylim(bottom=0, top=max(times) * 1.6)
+    ratio.set_ylim(bottom=0, top=max(times) * 1.5)
     ratio.set_ylabel("times less")
-    handles = [*axes.get_lines(), *ratio.get_lines()]
-    axes.legend(handles, [str(line.get_label()) for line in handles], frameon=False, loc="upper left", fontsize=8)
+    return ratio

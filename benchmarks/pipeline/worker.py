@@ -76,10 +76,19 @@ def compare(order: Order) -> dict[str, Any]:
     """Whether each one's targets are the lookback's, row by row."""
     truth, found = Tables(namespace="lookback"), {}
     with open_session(Path(order["lake"])) as session:
+        _see_that_differences_show(session, truth.accounts)
         for name in order["contenders"]:
             pairs = zip(truth.both, Tables(namespace=name).both, strict=True)
             found[name] = [asdict(differences(session.spark, in_spark(a), in_spark(b))) for a, b in pairs]
     return found
+
+
+def _see_that_differences_show(session: Session, table: str) -> None:
+    """The day before is not the day after, and a comparison that finds no difference there finds none anywhere."""
+    first = session.catalog.load_table(table).history()[0].snapshot_id
+    before = f"(SELECT * FROM {in_spark(table)} VERSION AS OF {first})"
+    if differences(session.spark, in_spark(table), before).is_none:
+        raise RuntimeError(f"{table} has not changed since the day before, or the comparison does not see it")
 
 
 def _shape(order: Order) -> Shape:
