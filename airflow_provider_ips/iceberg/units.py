@@ -56,6 +56,8 @@ def units_of(source: IcebergSource, plan: CapturePlan, column: str | None) -> li
         places = _tallied(source, plan)
     for place in places:
         place.span = _span(source, place, column)
+    if any(place.span is _ANYTHING for place in places):
+        return [_unit(source, places, _ANYTHING)]
     known = [place for place in places if place.span is not None]
     nulls = [place for place in places if place.span is None]
     units = [_unit(source, nulls, None)] if nulls else []
@@ -91,17 +93,20 @@ def _files(source: IcebergSource, plan: CapturePlan) -> Iterator[FileFacts]:
             yield from (file for file in entries if file.is_live and is_taken(selection, file))
 
 
+_ANYTHING = Interval(lower=None, upper=None)
+"""A partition of which the column says nothing: it may hold any value, and rows without one."""
+
 _ANY = Interval(lower=None, upper=None)
-"""A partition that may hold any value of the column."""
+"""A partition that may hold any value: a bucket. Rows without one are in a bucket of their own."""
 
 
 def _span(source: IcebergSource, place: _Place, column: str | None) -> Interval | None:
     """Which values of the column are there; None for a partition of nulls."""
     if column is None:
-        return _ANY
+        return _ANYTHING
     source_field = source.metadata.schema().find_field(column)
     spec = source.metadata.specs()[place.spec_id]
-    found = _ANY
+    found = _ANYTHING
     for value, part in zip(place.partition, spec.fields, strict=True):
         if part.source_id != source_field.field_id or not _divides(part.transform):
             continue
@@ -116,8 +121,8 @@ def _span(source: IcebergSource, place: _Place, column: str | None) -> Interval 
 def _narrower(one: Interval, two: Interval | None) -> Interval:
     """Fields of the same column each say something: by the hour says more than by the day."""
     if two is None:
-        return one
-    if one is _ANY:
+        return _ANY if one is _ANYTHING else one
+    if one is _ANYTHING or one is _ANY:
         return two
     return max(one, two, key=lambda each: each.lower)
 
@@ -158,13 +163,13 @@ def _unit(source: IcebergSource, places: list[_Place], span: Interval | None) ->
         files=sum(place.files for place in places),
         records=sum(place.records for place in places),
         size_bytes=sum(place.size_bytes for place in places),
-        hull=None if span is None or span is _ANY else (span.lower, span.upper),
+        hull=None if span is None or span is _ANY or span is _ANYTHING else (span.lower, span.upper),
     )
 
 
 def _label(source: IcebergSource, places: list[_Place], span: Interval | None) -> str:
     """The partition's name as people write it, of one; else how many."""
-    if span is _ANY:
+    if span is _ANY or span is _ANYTHING:
         return "the whole table" if len(places) > 1 else _shown(source, places[0])
     names = sorted({_shown(source, place) for place in places})
     return names[0] if len(names) == 1 else f"{_common(names)} ({len(names)} partitions)"

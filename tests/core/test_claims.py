@@ -1,0 +1,64 @@
+"""What backfills are at work on: two that may reach the same rows of a target overlap."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_provider_ips.core.claims import PREFIX, Claim, Extent, refused, target_prefix
+from airflow_provider_ips.core.positions import RunIdentity
+
+spans_drawn = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5)).map(lambda t: (t[0], t[0] + t[1])), max_size=4)
+
+
+def extent(spans, *, source="db.t", column="day"):
+    return Extent(source=source, branch="main", column=column, spans=None if spans is None else tuple(spans))
+
+
+@given(spans_drawn, spans_drawn)
+def test_overlap_is_to_share_a_value(one, two):
+    """And it holds both ways."""
+    shared = {n for low, high in one for n in range(low, high + 1)} & {
+        n for low, high in two for n in range(low, high + 1)
+    }
+
+    assert extent(one).overlaps(extent(two)) is bool(shared)
+    assert extent(two).overlaps(extent(one)) is bool(shared)
+
+
+@given(spans_drawn)
+def test_what_cannot_be_compared_overlaps(spans):
+    """Other columns, other sources, a stretch of history, values nobody knows: each may reach the same rows."""
+    here = extent([*spans, (1, 2)])
+
+    for other in (
+        extent([(99, 99)], column="country"),
+        extent([(99, 99)], column=None),
+        extent([(99, 99)], source="db.u"),
+        extent([("x", "z")]),
+        extent(None),
+    ):
+        assert here.overlaps(other)
+        assert other.overlaps(here)
+
+
+def test_a_claim_travels_as_json_and_names_its_run():
+    run = RunIdentity(dag_id="d", run_id="r", map_index=-1, run_after="2026-10-01T00:00:00+00:00")
+    claim = Claim(
+        target="db.daily@main",
+        run=run,
+        task_id="plan",
+        told="some partitions in full, partitions day > '2026-10-01'",
+        asked="abc",
+        extent=extent([(1, 2)]),
+        as_of="7",
+        claimed_at_ms=5,
+    )
+
+    assert Claim.from_json(json.loads(json.dumps(claim.to_json()))) == claim
+    assert claim.key.startswith(target_prefix("db.daily@main"))
+    assert claim.key.startswith(PREFIX)
+    told = str(refused(claim, claim))
+    assert "d/r" in told
+    assert "db.daily@main" in told
+    assert "on_active_backfill='wait'" in told
