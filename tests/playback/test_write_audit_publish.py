@@ -44,7 +44,7 @@ def gain_a_long_event(world):
 
 
 def test_what_the_audit_refuses_is_seen_by_nobody_until_a_later_run_publishes_it(world):
-    """A day, one that fails its audit, one whose worker dies, one that covers all: main moves twice, and stage 2 too."""
+    """A day, one that fails its audit, one whose worker dies, one that covers all: main moves twice, stage 2 too."""
     make_source(world)
     first, _ = world.run(DAG_ID, gain_a_day(world))
     assert_recomputed(world)
