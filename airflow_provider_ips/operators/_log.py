@@ -50,6 +50,17 @@ _OUTCOMES: Final = {
 }
 
 
+def skip_lines(captures: Sequence[str]) -> Iterator[str]:
+    """Tell that what follows is skipped, and that captures among it, of further stages, do not come to look.
+
+    :param captures: the ids of the captures that are skipped.
+    """
+    yield "Skipping downstream tasks."
+    if captures:
+        yield f"Captures among them may have rows to process, of runs that failed: {', '.join(captures)}."
+        yield "To let them look: ignore_downstream_trigger_rules=False here, trigger_rule='none_failed' there."
+
+
 def source_lines(record: SourceRecord, engine_name: str | None) -> Iterator[str]:
     """Tell one source's part of a capture: the range, what was captured, what it saves, each snapshot's verdict."""
     label = record.source if record.branch == "main" else f"{record.source} (branch {record.branch})"
