@@ -140,6 +140,7 @@ def test_a_stage_that_failed_stands_still_until_the_next_event(stage):
 def test_an_event_is_lost_on_a_stage_that_is_paused(stage):
     """Airflow queues nothing for it, so that unpausing alone starts no run; the next event's run covers both."""
     paused = stage("eventful")
+    paused.until_idle()
     runs = len(paused.runs)
     paused.rest.pause("eventful")
     paused.append()

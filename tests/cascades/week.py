@@ -45,13 +45,14 @@ class Writer:
         return [self.late_rows, self.correct, self.move, self.delete_rows, self.drop_a_day, self.overwrite_a_day]
 
     def begin_day(self):
-        """The rows of the next day."""
+        """The rows of the next day, and a few late ones of every day before that may still be delivered."""
         self.day += timedelta(days=1)
-        self._insert("INSERT INTO", [self._row(self.day) for _ in range(ROWS_A_DAY)])
-        return "the day's rows"
+        late = [self._row(self.day - timedelta(days=days)) for days in range(1, DAYS_ROWS_ARE_LATE + 1)]
+        self._insert("INSERT INTO", [*(self._row(self.day) for _ in range(ROWS_A_DAY)), *late])
+        return "the day's rows, some of them late"
 
     def late_rows(self):
-        """Rows of any of the last days, in the order in which they happened to come."""
+        """More of them, of any day, in the order in which they happened to come."""
         days = [self.day - timedelta(days=self.random.randint(0, DAYS_ROWS_ARE_LATE)) for _ in range(30)]
         self._insert("INSERT INTO", [self._row(day) for day in days])
         return "late rows"
