@@ -76,6 +76,14 @@ class Arrival:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a stage has added to its target: rows, and the places of rows that it took out."""
+
+    size_bytes: int
+    rows: int
+
+
 def in_spark(table: str) -> str:
     """Spark's name of a table."""
     return f"{CATALOG}.{table}"
@@ -89,7 +97,9 @@ def make_raw(session: Session, shape: Shape, cache: Path) -> Arrival:
         f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.icdc",
         f"CREATE TABLE {DEVICES} USING iceberg AS SELECT * FROM parquet.`{home}/devices`",
         f"CREATE TABLE {in_spark(EVENTS)} (account_id BIGINT, title_id INT, device_id INT, event_at BIGINT, "
-        "payload STRING, event_date DATE) USING iceberg PARTITIONED BY (event_date)",
+        "payload STRING, event_date DATE) USING iceberg PARTITIONED BY (event_date) "
+        # A stream does not adapt its splits to the cores, as a batch does, and would parse a day in one task.
+        f"TBLPROPERTIES ('read.split.target-size' = '{16 * 2**20}')",
     )
     ages = range(1, shape.days + 1)
     _register(session, "before", {age: home / "events" / f"age={age}" for age in ages})
@@ -152,6 +162,18 @@ def make_exact(session: Session, arrival: Arrival, truth: Tables, into: Tables) 
         f"CREATE TABLE {in_spark(into.namespace)}.changed USING iceberg PARTITIONED BY (event_date) AS "
         f"SELECT * FROM {daily} EXCEPT SELECT * FROM {in_spark(into.daily)}",
     )
+
+
+def written(session: Session, table: str, since: int) -> Written:
+    """What the snapshots after one have added. Spark's tasks do not report what a merge on read writes."""
+    snapshots = session.catalog.load_table(table).snapshots()
+    after = [one.snapshot_id for one in snapshots].index(since) + 1
+    summaries = [one.summary for one in snapshots[after:] if one.summary is not None]
+
+    def total(*keys: str) -> int:
+        return sum(int(summary.get(key) or 0) for summary in summaries for key in keys)
+
+    return Written(size_bytes=total("added-files-size"), rows=total("added-records", "added-position-deletes"))
 
 
 def remove(folder: Path) -> None:

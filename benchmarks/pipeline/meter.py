@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from benchmarks.pipeline.lake import Written
+
 MILLISECONDS: Final = 1000
 
 
@@ -75,10 +77,10 @@ def _peak_bytes(pid: int) -> int:
     raise RuntimeError(f"the kernel does not tell the peak memory of process {pid}")
 
 
-def costs(spans: Iterable[Span], event_log: Path) -> dict[str, Cost]:
+def costs(spans: Iterable[Span], event_log: Path, written: Mapping[str, Written]) -> dict[str, Cost]:
     """By stage. A task belongs to the stage in whose time it ended."""
     tasks = list(_tasks(event_log))
-    return {span.stage: _cost(span, tasks) for span in spans}
+    return {span.stage: _cost(span, tasks, written[span.stage]) for span in spans}
 
 
 def _tasks(event_log: Path) -> Iterator[Mapping[str, Any]]:
@@ -89,16 +91,16 @@ def _tasks(event_log: Path) -> Iterator[Mapping[str, Any]]:
         yield from (event for line in lines if (event := json.loads(line))["Event"] == "SparkListenerTaskEnd")
 
 
-def _cost(span: Span, tasks: Iterable[Mapping[str, Any]]) -> Cost:
+def _cost(span: Span, tasks: Iterable[Mapping[str, Any]], written: Written) -> Cost:
     mine = [t["Task Metrics"] for t in tasks if span.began_ms <= t["Task Info"]["Finish Time"] <= span.ended_ms]
     nanoseconds = sum(m["Executor CPU Time"] + m["Executor Deserialize CPU Time"] for m in mine)
     return Cost(
         wall_seconds=round(span.wall_seconds, 2),
         cpu_seconds=round(nanoseconds / 1e9 + span.driver_cpu_seconds, 2),
         read_bytes=sum(m["Input Metrics"]["Bytes Read"] for m in mine),
-        written_bytes=sum(m["Output Metrics"]["Bytes Written"] for m in mine),
+        written_bytes=written.size_bytes,
         read_rows=sum(m["Input Metrics"]["Records Read"] for m in mine),
-        written_rows=sum(m["Output Metrics"]["Records Written"] for m in mine),
+        written_rows=written.rows,
         shuffled_bytes=sum(m["Shuffle Write Metrics"]["Shuffle Bytes Written"] for m in mine),
         peak_bytes=span.peak_bytes,
     )

@@ -60,6 +60,7 @@ def contend(order: Order) -> dict[str, Any]:
     event_log = folder / "event-logs" / order["contender"]
     with open_session(folder, event_log=event_log) as session:
         situation = _situation(order, session)
+        seen_accounts = _head(session, situation.tables.accounts)
         contender = BY_NAME[order["contender"]].make(situation)
         # Loads the classes of Spark SQL and of Iceberg, as any query would.
         session.run(f"SELECT family, count(*) FROM {DEVICES} GROUP BY family")
@@ -69,7 +70,12 @@ def contend(order: Order) -> dict[str, Any]:
         with metered("accounts", pid, spans):
             contender.accounts()
         remarks = contender.remarks()
-    return {"stages": {stage: asdict(cost) for stage, cost in costs(spans, event_log).items()}, "remarks": remarks}
+        written = {
+            "daily": lake.written(session, situation.tables.daily, situation.seen_daily),
+            "accounts": lake.written(session, situation.tables.accounts, seen_accounts),
+        }
+    found = costs(spans, event_log, written)
+    return {"stages": {stage: asdict(cost) for stage, cost in found.items()}, "remarks": remarks}
 
 
 def compare(order: Order) -> dict[str, Any]:
@@ -97,16 +103,20 @@ def _shape(order: Order) -> Shape:
 
 def _situation(order: Order, session: Session) -> Situation:
     tables = Tables(namespace=order["contender"])
-    seen = session.catalog.load_table(tables.daily).current_snapshot()
-    if seen is None:
-        raise RuntimeError(f"{tables.daily} has no rows of the day before")
     return Situation(
         session=session,
         shape=_shape(order),
         arrival=Arrival.parse(order["arrival"]),
         tables=tables,
-        seen_daily=seen.snapshot_id,
+        seen_daily=_head(session, tables.daily),
     )
+
+
+def _head(session: Session, table: str) -> int:
+    snapshot = session.catalog.load_table(table).current_snapshot()
+    if snapshot is None:
+        raise RuntimeError(f"{table} has no rows of the day before")
+    return snapshot.snapshot_id
 
 
 STEPS: Final[Mapping[str, Callable[[Order], dict[str, Any]]]] = {

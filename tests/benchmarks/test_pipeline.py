@@ -9,6 +9,7 @@ from benchmarks.pipeline import logic
 from benchmarks.pipeline.figures import figures, small_run_failures
 from benchmarks.pipeline.generator import SEGMENTS
 from benchmarks.pipeline.judge import Difference
+from benchmarks.pipeline.lake import Written
 from benchmarks.pipeline.meter import Cost, Span, costs
 from benchmarks.pipeline.page import BEGIN, END, excerpt, whole_page, write_into, written_in
 from benchmarks.pipeline.results import BOTH, Line, Point, Results, lines_of, typical
@@ -124,8 +125,9 @@ def test_a_task_counts_for_the_stage_in_which_it_ended(tmp_path):
     events = [{"Event": "SparkListenerLogStart"}, task(ended_ms=90), task(ended_ms=150), task(ended_ms=250)]
     (tmp_path / "local-1").write_text("\n".join(json.dumps(event) for event in events))
     spans = [span("daily", 100, 200, driver_cpu_seconds=0.5), span("accounts", 200, 300)]
+    written = {"daily": Written(size_bytes=13, rows=14), "accounts": Written(size_bytes=0, rows=0)}
 
-    found = costs(spans, tmp_path)
+    found = costs(spans, tmp_path, written)
 
     assert found["daily"].cpu_seconds == pytest.approx(2.0 + 0.25 + 0.5)
     assert found["accounts"].cpu_seconds == pytest.approx(2.0 + 0.25)
@@ -152,7 +154,6 @@ def task(ended_ms):
             "Executor CPU Time": 2_000_000_000,
             "Executor Deserialize CPU Time": 250_000_000,
             "Input Metrics": {"Bytes Read": 11, "Records Read": 12},
-            "Output Metrics": {"Bytes Written": 13, "Records Written": 14},
             "Shuffle Write Metrics": {"Shuffle Bytes Written": 15},
         },
     }
