@@ -40,13 +40,13 @@ def gate():
     return Gate()
 
 
-def gated(dag_id, job, gate, **options):
+def gated(dag_id, job, gate, *, require=None, **options):
     """Capture, job, gate, commit."""
     with DAG(dag_id, schedule=None) as dag:
         captured = capturing("db.events", **options)
         work = PythonOperator(task_id="work", python_callable=job, op_args=[captured.output["db.events"]])
         behind = PythonOperator(task_id="gate", python_callable=gate)  # noqa: AIR001 - the gate itself is the callable
-        captured >> work >> behind >> IpCommitOperator(task_id="commit", capture=captured)
+        captured >> work >> behind >> IpCommitOperator(task_id="commit", capture=captured, require=require)
     return dag
 
 
@@ -54,9 +54,9 @@ def head(table):
     return table.refresh().current_snapshot().snapshot_id
 
 
-def stopped_before_commit(dag_id, job, gate, run_dag):
+def stopped_before_commit(dag_id, job, gate, run_dag, **options):
     """A run whose job is done and whose commit never ran."""
-    dag = gated(dag_id, job, gate)
+    dag = gated(dag_id, job, gate, **options)
     gate.is_shut = True
     ran = run_dag(dag)
     gate.is_shut = False
@@ -64,25 +64,30 @@ def stopped_before_commit(dag_id, job, gate, run_dag):
     return dag, ran
 
 
-def test_work_on_an_earlier_range_is_no_evidence_for_a_wider_one(events, job, gate, run_dag):
-    """The first run is cleared without its job, after a second one took its range over: the job has not seen row 4."""
-    dag, first = stopped_before_commit("stale_work", job, gate, run_dag)
+@pytest.mark.parametrize("require", [None, ["gate"]], ids=["all", "gate"])
+def test_work_on_an_earlier_range_is_no_evidence_for_a_wider_one(events, job, gate, run_dag, require):
+    """The first run is cleared without its job, after a second one took its range over: the job has not seen row 4.
+
+    Nor has it where the commit requires the gate alone, which goes by the job.
+    """
+    name = f"stale_work_{'_'.join(require or ['all'])}"
+    dag, first = stopped_before_commit(name, job, gate, run_dag, require=require)
     append(events, [4])
     job.fails = True
     run_dag(dag)
     job.fails = False
-    before = checkpoint_of("stale_work.capture")
+    before = checkpoint_of(f"{name}.capture")
     clear(first, "capture", "gate", "commit")
 
     again = go_on(dag, first)
 
     assert isinstance(again.errors["capture"], EvidenceError)
     assert "'work' is success" in str(again.errors["capture"])
-    assert checkpoint_of("stale_work.capture") == before
+    assert checkpoint_of(f"{name}.capture") == before
     clear(first, "capture", "work", "gate", "commit")
     assert go_on(dag, first).states["commit"] == "success"
     assert job.seen == [[1, 2, 3], [1, 2, 3, 4]]
-    assert committed_at("stale_work.capture", "db.events") == head(events)
+    assert committed_at(f"{name}.capture", "db.events") == head(events)
 
 
 def test_work_that_does_not_wait_for_the_capture_is_no_evidence(events, run_dag, gate):
