@@ -89,10 +89,6 @@ class Claim:
         """Name the Variable."""
         return claim_key(self.target, self.run, self.task_id)
 
-    def is_of(self, run: RunIdentity, task_id: str) -> bool:
-        """Whether it is this task's own."""
-        return (self.run, self.task_id) == (run, task_id)
-
     def to_json(self) -> dict[str, Any]:
         """As the Variable holds it."""
         return {

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core import detached
-from airflow_provider_ips.core.asked import PREFIX, Asked, Run
+from airflow_provider_ips.core.asked import LIMITS, PREFIX, Asked, Run
 from airflow_provider_ips.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from airflow.sdk import Context
@@ -30,7 +30,9 @@ class Wish:
     """Set where a run that is cleared shall take the rows of now: how often it has been cleared."""
 
 
-def wish_of(context: Context, *, follow_params: bool, chunk: object, backfill_partitions: str | None) -> Wish:
+def wish_of(
+    context: Context, *, follow_params: bool, chunk: object, backfill_partitions: Callable[[], str | None]
+) -> Wish:
     """Find out who asks. A chunk is what a plan has made of the run's params, so it goes first."""
     if chunk is not None:
         from airflow_provider_ips.core.backfill import Chunk
@@ -39,9 +41,9 @@ def wish_of(context: Context, *, follow_params: bool, chunk: object, backfill_pa
         takes_live = part.is_of_partitions and part.as_of is None
         return Wish(asked=part.asked, chunk=part, takes_anew=_clear_number(context) if takes_live else None)
     asked = asked_of(context, follow_params=follow_params)
-    if backfill_partitions is None or not asked.is_usual or context["dag_run"].run_type != "backfill":
+    if not asked.is_usual or context["dag_run"].run_type != "backfill" or (told := backfill_partitions()) is None:
         return Wish(asked=asked)
-    filtered = Asked(run=Run.PARTITIONS, partitions=backfill_partitions, everything=True)
+    filtered = Asked(run=Run.PARTITIONS, partitions=told, everything=True)
     return Wish(asked=filtered, takes_anew=_clear_number(context))
 
 
@@ -53,8 +55,26 @@ def asked_of(context: Context, *, follow_params: bool) -> Asked:
     """Read and check what the person who triggered the run wants."""
     if not follow_params:
         return Asked()
+    return _checked(_heard(context))
+
+
+def asked_in_chunks(context: Context, *, follow_params: bool) -> tuple[Asked, Asked]:
+    """The same for a backfill, and apart from it the limits: they end no range there, so they go with every wish."""
+    if not follow_params:
+        return Asked(), Asked()
+    params = _heard(context)
+    limits = {name: params[name] for name in (f"{PREFIX}{limit}" for limit in LIMITS) if name in params}
+    rest = {name: value for name, value in params.items() if name not in limits}
+    return _checked(rest), Asked.from_params(limits)
+
+
+def _heard(context: Context) -> Mapping[str, Any]:
     params = context["params"]
     _refuse_unheard(params, context["dag_run"].conf or {})
+    return params
+
+
+def _checked(params: Mapping[str, Any]) -> Asked:
     asked = Asked.from_params(params)
     if asked.partitions is not None:
         from airflow_provider_ips.iceberg.conditions import parse_condition

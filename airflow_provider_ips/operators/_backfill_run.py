@@ -67,6 +67,8 @@ class Planned:
     from_exclusive: Position | None
     column: str | None
     units: tuple[Unit, ...]
+    """All that will be captured, to the file; of a range these are its snapshots, whole, unless it is a dry run."""
+
     chunks: tuple[Chunk, ...]
     spans: tuple[tuple[Any, Any], ...] | None
     was_pinned: bool
@@ -201,7 +203,9 @@ class BackfillRun:
         return narrowed
 
     def _by_snapshots(self, history: IcebergSource, plan: CapturePlan) -> Planned:
-        self._narrowed(history, plan)
+        from airflow_provider_ips.iceberg.units import units_of
+
+        narrowed = self._narrowed(history, plan)
         end = plan.to_inclusive.snapshot_id
         units = units_of_range(plan.verdicts, None if end is None else str(end))
         groups = self._grouped(units)
@@ -213,8 +217,9 @@ class BackfillRun:
         ]
         after = plan.from_exclusive.sequence_number if plan.from_exclusive is not None else 0
         spans = ((after + 1, plan.to_inclusive.sequence_number),)
+        counted = units_of(history, narrowed, None) if self.wanted.asked.dry_run else units
         warnings = (_OUT_OF_ORDER,) if self.wanted.settings.captures_changes and len(groups) > 1 else ()
-        return self._planned(plan, units, chunks, column=None, spans=spans, warnings=warnings)
+        return self._planned(plan, counted, chunks, column=None, spans=spans, warnings=warnings)
 
     def _part(self, since: str | None, until: str | None) -> Asked:
         """Adjoin: each begins behind the snapshot that the one before it ends with."""
@@ -286,8 +291,8 @@ class BackfillRun:
     def _stages(self, planned: Planned) -> tuple[Stage, ...]:
         from airflow_provider_ips.operators._backfill_stages import foresee
 
-        condition = planned.wanted.asked.partitions
-        return tuple(foresee(self.catalog, table, condition) for table in self.wanted.stages)
+        asked = planned.wanted.asked
+        return tuple(foresee(self.catalog, table, asked) for table in self.wanted.stages)
 
 
 _OUT_OF_ORDER = (

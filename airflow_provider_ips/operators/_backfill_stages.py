@@ -38,25 +38,25 @@ class Stage:
         }
 
 
-def foresee(catalog: Catalog, table: str, condition: str | None) -> Stage:
+def foresee(catalog: Catalog, table: str, asked: Asked) -> Stage:
     """Count what the filter selects of a table: all that the stage before may change there, if it keeps the columns."""
-    if condition is None:
-        return Stage(table=table, unknown="a backfill without a filter does not say which partitions it will reach")
+    if asked.partitions is None and asked.run is not Run.FULL:
+        return Stage(table=table, unknown="a range without a filter does not say which partitions it will reach")
     try:
-        return _selected(catalog, table, condition)
+        return _selected(catalog, table, asked.partitions)
     except (InputError, SourceError) as error:
         return Stage(table=table, unknown=error.problem)
 
 
-def _selected(catalog: Catalog, table: str, condition: str) -> Stage:
+def _selected(catalog: Catalog, table: str, condition: str | None) -> Stage:
     from airflow_provider_ips.iceberg import open_source
     from airflow_provider_ips.iceberg.narrowing import narrow
-    from airflow_provider_ips.iceberg.units import column_to_cut_by, units_of
+    from airflow_provider_ips.iceberg.units import units_of
 
     name, _, branch = table.partition("@")
     source = open_source(catalog, name, branch or "main")
-    narrowed = narrow(source, plan_detached(source, Asked(run=Run.FULL), CaptureSettings()), condition)
-    units = units_of(source, narrowed, column_to_cut_by(source, condition, None))
+    plan = plan_detached(source, Asked(run=Run.FULL), CaptureSettings())
+    units = units_of(source, plan if condition is None else narrow(source, plan, condition), None)
     return Stage(
         table=table,
         partitions=sum(len(unit.partitions) for unit in units),

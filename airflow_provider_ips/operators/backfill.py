@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -176,10 +177,10 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
         return sources[0], sources[0].settings(CaptureSettings())
 
     def _wanted(self, context: Context) -> Wanted:
-        from airflow_provider_ips.operators._asking import asked_of
+        from airflow_provider_ips.operators._asking import asked_in_chunks
         from airflow_provider_ips.operators._backfill_run import Wanted
 
-        form = asked_of(context, follow_params=self.follow_params)
+        form, limits = asked_in_chunks(context, follow_params=self.follow_params)
         asked = self._asked(form)
         source, settings = self._source()
         return Wanted(
@@ -189,7 +190,7 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
             settings=settings,
             asked=asked,
             chunk_by=self.chunk_by,
-            bounds=self._bounds(form, asked),
+            bounds=self._bounds(limits, asked),
             as_of_plan=self.as_of == "plan",
             targets=self._targets(context),
             stages=_names(self.stages),
@@ -205,7 +206,7 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
                 remedy="leave it out",
             )
         if form.run is not Run.USUAL:
-            return _unlimited(form, is_dry=form.dry_run or self.is_dry_run)
+            return replace(form, dry_run=form.dry_run or self.is_dry_run)
         given = {name: getattr(self, name) or None for name in _WISHES}
         is_dry = form.dry_run or self.is_dry_run
         run = _run_of(given)
@@ -219,12 +220,13 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
         everything = self.everything and run is Run.PARTITIONS
         return Asked(run=run or Run.FULL, everything=everything, dry_run=is_dry, **given)  # type: ignore[arg-type]
 
-    def _bounds(self, form: Asked, asked: Asked) -> Bounds:
-        """The form's limits end no range here: they bound the chunks."""
-        in_units = self.max_partitions if asked.run in (Run.FULL, Run.PARTITIONS) else self.max_snapshots
-        if form.max_snapshots or form.max_files or form.max_bytes:
-            return Bounds(max_units=form.max_snapshots, max_files=form.max_files, max_bytes=form.max_bytes)
-        return Bounds(max_units=in_units, max_files=self.max_files, max_bytes=self.max_bytes)
+    def _bounds(self, limits: Asked, asked: Asked) -> Bounds:
+        """The form's, if it has any: how many snapshots then stands for how many values, where there are partitions."""
+        if limits != Asked():
+            return Bounds(max_units=limits.max_snapshots, max_files=limits.max_files, max_bytes=limits.max_bytes)
+        of_partitions = asked.run in (Run.FULL, Run.PARTITIONS)
+        max_units = self.max_partitions if of_partitions else self.max_snapshots
+        return Bounds(max_units=max_units, max_files=self.max_files, max_bytes=self.max_bytes)
 
     def _targets(self, context: Context) -> tuple[str, ...]:
         """Of commits behind it, unless it is said; a DAG that says nothing has targets of its own."""
@@ -282,12 +284,6 @@ def _run_of(given: dict[str, str | None]) -> Run | None:
             remedy="say it, or leave the end out",
         )
     return None if given["partitions"] is None else Run.PARTITIONS
-
-
-def _unlimited(form: Asked, *, is_dry: bool) -> Asked:
-    raw = {name: value for name, value in form.to_json().items() if name not in ("max_snapshots", "max_files")}
-    raw.pop("max_bytes", None)
-    return Asked.from_json({**raw, "dry_run": is_dry})
 
 
 def _names(value: str | Sequence[str]) -> tuple[str, ...]:

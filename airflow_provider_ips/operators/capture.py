@@ -95,7 +95,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         over, the output of an :class:`~airflow_provider_ips.operators.backfill.IpBackfillOperator`. (templated)
     :param backfill_partitions: What a run of Airflow's own ``airflow backfill create`` captures in place of the usual
         range: all live rows of the partitions that this filter selects, detached from the checkpoint, such as
-        ``"day = '{{ data_interval_start | ds }}'"``. (templated)
+        ``"day = '{{ data_interval_start | ds }}'"``. Rendered in these runs only.
     :param max_active_tis_per_dag: One at a time, for one consumer has one pending capture. A mapped capture has one
         consumer for each instance, and is not limited.
     """
@@ -114,7 +114,6 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         "icdc_location",
         "engine_catalog",
         "chunk",
-        "backfill_partitions",
     )
     ui_color = "#d6f0ef"
     inherits_from_skipmixin = True
@@ -151,6 +150,9 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         max_active_tis_per_dag: int | None = 1,
         **kwargs: Any,
     ) -> None:
+        if chunk is not None:
+            # What the grid calls the instances of a backfill; without it they are numbers.
+            kwargs.setdefault("map_index_template", "{{ task.chunk.label }}")
         super().__init__(max_active_tis_per_dag=max_active_tis_per_dag, **kwargs)
         self.source_tables = source_tables
         self.iceberg_conn_id = iceberg_conn_id
@@ -198,7 +200,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             context,
             follow_params=self.follow_params,
             chunk=self.chunk,
-            backfill_partitions=self.backfill_partitions,
+            # Rendered for such runs only: others may have no interval, and then its template cannot be rendered.
+            backfill_partitions=lambda: self.render_template(self.backfill_partitions, context),
         )
         _wiring.check_dag(context["dag"])
         request = self._request(_context.run_identity(context), wish)
@@ -207,8 +210,9 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         store = open_store(self.checkpoint_store, iceberg_conn_id=self.iceberg_conn_id)
         catalog = _context.open_catalog(self.iceberg_conn_id)
         heads = heads_at_capture(context, self.task_id, catalog)
-        request = replace(request, requested={**request.requested, "target_heads": heads})
         checkpoint = store.read(request.consumer)
+        started = [] if request.asked.is_detached else self._started(request, checkpoint)
+        request = replace(request, requested={**request.requested, "target_heads": heads, "started": started})
         run = self._run_detached if request.asked.is_detached else self._run_from_checkpoint
         outcome = run(context, request, catalog, store, checkpoint)
         self._tell(outcome, request, is_committed=_wiring.is_committed(self.task_id, context["dag"]))
@@ -258,6 +262,14 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         return DetachedRun(
             request=request, detached=detached_of(request), catalog=catalog, checkpoint=checkpoint
         ).execute()
+
+    def _started(self, request: Request, checkpoint: Checkpoint | None) -> list[dict[str, str]]:
+        """Sources that this consumer has never committed: `initial` says where they start."""
+        return [
+            {"source": table.table, "initial": str(settings.initial)}
+            for table, settings in request.sources
+            if checkpoint is None or checkpoint.position_of(table.table, table.branch) is None
+        ]
 
     def _keep_claim(self, context: Context, request: Request) -> None:
         """A chunk may be cleared long after its backfill ended, and another be at work where it was."""
@@ -374,6 +386,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         for source in record.sources:
             for line in source_lines(source, engine_name(source.icdc_table, self.engine_catalog)):
                 self.log.info("%s", line)
+        for first in record.requested["started"]:
+            self.log.info("First run over %s: it starts by initial=%r.", first["source"], first["initial"])
         if record.requested["replayed"]:
             self.log.info(
                 "This run has committed before: its range was captured again, and its commit will move nothing."
@@ -390,10 +404,13 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         """Skip as ShortCircuitOperator does."""
         from airflow.sdk.definitions.mappedoperator import MappedOperator
 
+        from airflow_provider_ips.operators._log import skip_lines
+
         ti, task = context["ti"], context["task"]
         relatives = task.get_flat_relatives if self.ignore_downstream_trigger_rules else task.get_direct_relatives
         tasks = [relative for relative in relatives(upstream=False) if not relative.is_teardown]
-        self.log.info("Skipping downstream tasks.")
+        for line in skip_lines(sorted(relative.task_id for relative in tasks if _wiring.is_capture(relative))):
+            self.log.info("%s", line)
         if (
             ti.map_index is not None
             and ti.map_index >= 0

@@ -15,12 +15,17 @@ COUNTS = pa.schema([pa.field("day", pa.date32()), pa.field("rows", pa.int64()), 
 
 
 class Daily:
-    """A job that computes the days it is handed anew and replaces them in the target, as INSERT OVERWRITE does."""
+    """A job that computes the days it is handed anew and replaces them in the target, as INSERT OVERWRITE does.
 
-    def __init__(self, lake, target="db.daily", *, source=None):
-        self._name, self._properties, self._target, self._source = lake.name, dict(lake.properties), target, source
+    With ``source`` the rows handed over tell the days only, and their rows are read there. With ``only_if_wrong`` days
+    that are right already are left alone, as a MERGE does that compares.
+    """
+
+    def __init__(self, lake, *, source=None, only_if_wrong=False):
+        self._name, self._properties = lake.name, dict(lake.properties)
+        self._source, self._only_if_wrong = source, only_if_wrong
         self.days: list[list[int]] = []
-        """The days of October that each call has written."""
+        """The days of October that each call was handed."""
 
         self.fails_on: set[int] = set()
 
@@ -33,13 +38,35 @@ class Daily:
             raise RuntimeError("the job failed, as the test wants it")
         if self._source is not None:
             rows = catalog.load_table(self._source).scan().to_arrow()
-        target = catalog.load_table(self._target)
-        with target.transaction() as changes:
-            for day in days:
-                ids = [row["id"] for row in rows.to_pylist() if row["day"] == day]
-                found = pa.table({"day": [day], "rows": [len(ids)], "sum": [sum(ids)]}, schema=COUNTS)
-                changes.overwrite(found, EqualTo("day", day.isoformat()))
+        right = per_day(catalog) if self._only_if_wrong else {}
+        for day in days:
+            ids = [row["id"] for row in rows.to_pylist() if row["day"] == day]
+            if right.get(day.day) != (len(ids), sum(ids)):
+                write_day(catalog, day, len(ids), sum(ids))
         self.days.append([day.day for day in days])
+
+
+def write_day(catalog, day, rows, total):
+    """Replace one day of the target."""
+    found = pa.table({"day": [day], "rows": [rows], "sum": [total]}, schema=COUNTS)
+    catalog.load_table("db.daily").overwrite(found, EqualTo("day", day.isoformat()))
+
+
+def spoil(lake, *numbers):
+    """Write days of the target as a job with a mistake in it does."""
+    for number in numbers:
+        write_day(lake, october(number), 0, -1)
+
+
+def days_of(lake, seen):
+    """A job that notes the days it is handed."""
+    name, properties = lake.name, dict(lake.properties)
+
+    def note(icdc):
+        rows = load_catalog(name, **properties).load_table(icdc).scan().to_arrow()
+        seen.append(sorted({day.day for day in rows["day"].to_pylist()}))
+
+    return note
 
 
 def daily_table(lake, name="db.daily"):
@@ -50,17 +77,17 @@ def daily_table(lake, name="db.daily"):
     return table
 
 
-def backfilling(dag_id, job, *, capture=None, commit=None, **plan):
+def backfilling(dag_id, job, *, capture=None, commit=None, operator=IpBackfillOperator, **plan):
     """A plan over ``db.days`` with the trigger form, and a group that is mapped over its chunks."""
     with DAG(dag_id, schedule=None, params=ips_params()) as dag:
-        planned = IpBackfillOperator(
-            **{"task_id": "plan", "source_table": "db.days", "iceberg_conn_id": "lake", **plan}
-        )
+        planned = operator(**{"task_id": "plan", "source_table": "db.days", "iceberg_conn_id": "lake", **plan})
 
         @task_group
         def chunk(chunk):
-            captured = capturing("db.days", chunk=chunk, **(capture or {}))
-            work = PythonOperator(task_id="work", python_callable=job, op_args=[captured.output["db.days"]])
+            options = {"source": "db.days", **(capture or {})}
+            source = options.pop("source_tables", options.pop("source"))
+            captured = capturing(source, chunk=chunk, **options)
+            work = PythonOperator(task_id="work", python_callable=job, op_args=[captured.output[source]])
             committed = IpCommitOperator(task_id="commit", capture=captured, **(commit or {}))
             captured >> work >> committed
 

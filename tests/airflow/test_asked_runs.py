@@ -209,6 +209,7 @@ WRONG = [
     ({"ips_run": "partitions", "ips_partitions": "true"}, "names no column"),
     ({"ips_run": "time", "ips_since_time": "2026-10-01T00:00:00"}, "a time without its zone"),
     ({"ips_run": "full", "ips_max_files": 5}, "says nothing about ips_run='full'"),
+    ({"ips_run": "full", "ips_everything": True}, "says nothing about ips_run='full'"),
     ({"ips_dryrun": True}, "param 'ips_dryrun' is unknown"),
     ({"ips_run": "full", "ips_dry_run": True, "ips_move_checkpoint": True}, "contradict"),
 ]
@@ -468,6 +469,32 @@ def test_a_run_can_be_asked_without_the_form(lake, events, job, run_dag):
 
     assert ran.states == SKIPPED
     assert icdc_tables(lake) == []
+
+
+def test_a_first_run_says_where_it_starts(events, job, pipeline, run_dag):
+    """In its log and in its record, for whoever wonders at all live rows at once. The second run says nothing."""
+    dag = pipeline("started")
+
+    ran = [run_dag(dag).xcom("capture")["requested"]["started"] for _ in range(2)]
+
+    assert ran == [[{"source": "db.events", "initial": "full"}], []]
+
+
+def test_a_filter_that_selects_the_whole_table_is_asked_back(lake, days, job, pipeline, run_dag):
+    """With how much that is, before anything is written; unless it is said that everything is meant."""
+    dag = pipeline("whole", "db.days")
+    asked = {"ips_run": "partitions", "ips_partitions": "day >= '2020-01-01'"}
+
+    refused = run_dag(dag, conf=asked)
+    meant = run_dag(pipeline("whole", "db.days"), conf={**asked, "ips_everything": True})
+
+    assert isinstance(refused.errors["capture"], InputError)
+    assert "selects everything that db.days has: 4 files, day from 2026-10-01 to 2026-10-03" in str(
+        refused.errors["capture"]
+    )
+    assert "ips_everything=True" in refused.errors["capture"].remedy
+    assert meant.states == DONE
+    assert job.seen == [[0, 1, 2, 3]]
 
 
 def test_a_full_refresh_needs_nothing_new(events, job, pipeline, run_dag):
