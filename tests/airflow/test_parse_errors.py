@@ -231,6 +231,24 @@ def parse(airflow_database, tmp_path):
         ),
         (
             """
+            @task.branch
+            def choose(): ...
+            jobs = [EmptyOperator(task_id=name) for name in ("merge", "rebuild")]
+            capture >> choose() >> jobs >> IpCommitOperator(task_id="commit", capture=capture)
+            """,
+            "is skipped whichever way 'choose' goes, with 'merge', 'rebuild'",
+        ),
+        (
+            """
+            @task.branch
+            def choose(): ...
+            jobs = [EmptyOperator(task_id=name) for name in ("merge", "rebuild")]
+            capture >> choose() >> jobs >> IpCommitOperator(task_id="commit", capture=capture, trigger_rule="all_done")
+            """,
+            "demands the success of 'rebuild', skipped whichever way 'choose' goes",
+        ),
+        (
+            """
             commit = IpCommitOperator(task_id="commit", capture=capture, trigger_rule="one_success")
             capture >> EmptyOperator(task_id="job") >> commit
             """,
@@ -316,6 +334,29 @@ def test_a_dag_whose_wiring_would_lose_rows(parse, body, problem):
         work = EmptyOperator(task_id="work")
         capture >> cluster >> work >> IpCommitOperator(task_id="commit", capture=capture)
         cluster >> work >> EmptyOperator(task_id="delete").as_teardown(setups=cluster)
+        """,
+        """
+        @task.branch
+        def choose(): ...
+        jobs = [EmptyOperator(task_id=name) for name in ("merge", "rebuild")]
+        capture >> choose() >> jobs >> IpCommitOperator(
+            task_id="commit", capture=capture, trigger_rule="all_done", require=[jobs]
+        )
+        """,
+        """
+        @task.branch
+        def choose(): ...
+        work, later = EmptyOperator(task_id="work"), EmptyOperator(task_id="later")
+        capture >> choose() >> [work, later]
+        work >> IpCommitOperator(task_id="commit", capture=capture)
+        """,
+        """
+        @task.branch
+        def choose(): ...
+        check, work = EmptyOperator(task_id="check"), EmptyOperator(task_id="work", trigger_rule="none_failed")
+        chosen = choose()
+        capture >> chosen >> [check, work]
+        check >> work >> IpCommitOperator(task_id="commit", capture=capture, require=work)
         """,
         'IpCaptureOperator.partial(task_id="many").expand(source_tables=["db.a", "db.b"])',
     ],
