@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from airflow_provider_ips.core.stamps import STAMP
 from airflow_provider_ips.iceberg import capture, drop_icdc
+from benchmarks.compare.run import in_short
 from benchmarks.pipeline import logic
 from benchmarks.pipeline.lake import COPY_ON_WRITE, DEVICES, EVENTS, MERGE_ON_READ, Arrival, Tables, in_spark
 from benchmarks.pipeline.session import CATALOG
@@ -200,8 +201,8 @@ class Streaming(_Base):
                 after_ms=seen.timestamp_ms,
             )
         except Exception as failure:  # noqa: BLE001 - whatever it is, it is what a user would see
-            return str(failure).splitlines()[0]
-        return f"{sum(counts)} rows"
+            return in_short(failure)
+        return f"{sum(counts):,} rows"
 
 
 class Changelog(_Base):

@@ -79,7 +79,7 @@ def _saved(what: str, ours: float, theirs: float) -> Figure:
 
 def _at_most(what: str, over: float, allowed: float) -> Figure:
     wanted = f"{allowed:.0%} more at most" if allowed else "not more"
-    found = f"{over:.1%} more" if over > 0 else f"{-over:.1%} less"
+    found = f"{over:.1%} more" if over > 0 else f"{abs(over):.1%} less"
     return Figure(what=what, wanted=wanted, found=found, is_reached=over <= allowed)
 
 

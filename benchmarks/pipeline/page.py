@@ -48,6 +48,7 @@ def whole_page(results: Results) -> str:
         "## Days of lookback",
         "\n".join(_curve("days", results.by_days, lambda point: str(point.days))),
         "## Share of late rows",
+        f"Looking back {results.by_late[0].days} days.",
         "\n".join(_curve("late", results.by_late, lambda point: f"{point.late:.0%}")),
         "## What a stream of stage 1's target gives",
         "\n".join(_remarks(results.lines)),

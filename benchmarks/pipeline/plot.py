@@ -26,7 +26,7 @@ def draw(results: Results, path: Path) -> None:
     ratio = _curve(days, [point.days for point in results.by_days], results.by_days)
     days.set(xlabel="days looked back", title=f"late rows: {results.shape['late']:.0%} of what arrives")
     _curve(late, _percent(results), results.by_late)
-    late.set(xlabel="late rows, % of what arrives", title=f"{results.shape['days']} days looked back")
+    late.set(xlabel="late rows, % of what arrives", title=f"{results.by_late[0].days} days looked back")
     for axes, places in ((days, [point.days for point in results.by_days]), (late, _percent(results))):
         axes.set_xticks(places)
     handles = [*days.get_lines(), *ratio.get_lines()]
