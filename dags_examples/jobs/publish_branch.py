@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 def main(target: str, branch: str) -> None:
     spark = SparkSession.builder.getOrCreate()
     if not spark.table(f"{target}.refs").where(f"name = '{branch}'").isEmpty():
-        catalog, _, table = target.partition(".")
-        spark.sql(f"CALL {catalog}.system.fast_forward('{table}', 'main', '{branch}')")
+        catalog, _, _ = target.partition(".")
+        spark.sql(f"CALL {catalog}.system.fast_forward('{target}', 'main', '{branch}')")
         spark.sql(f"ALTER TABLE {target} DROP BRANCH {branch}")
     # No branch: an attempt before this one got as far. Whether main holds the rows is what the commit asks the target.
 
