@@ -23,6 +23,7 @@ from tests.components.rest import Rest
 STORIES = (
     *("killed", "cleared", "older", "marked", "trusting", "mapped"),
     *("deferring", "resumable", "watching", "rivals", "patient", "backfilled", "sharing", "reused", "depending"),
+    *("by_interval", "by_partition", "managed"),
 )
 """Each has a catalog of this name, and mostly a DAG."""
 

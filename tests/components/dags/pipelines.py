@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from airflow.providers.standard.operators.python import PythonOperator
-from airflow.sdk import DAG
+from airflow.sdk import DAG, CronPartitionTimetable
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 from tests.components.jobs import append_once, obey
@@ -56,6 +56,24 @@ backfilled = pipeline(
     end_date=datetime(2026, 1, 9, tzinfo=UTC),
     max_active_runs=1,
     retries=20,
+    has_gate=False,
+)
+by_interval = pipeline(
+    "by_interval",
+    schedule="@daily",
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    end_date=datetime(2026, 1, 9, tzinfo=UTC),
+    catchup=False,
+    capture={"backfill_partitions": "day = '{{ data_interval_start | ds }}'"},
+    has_gate=False,
+)
+by_partition = pipeline(
+    "by_partition",
+    schedule=CronPartitionTimetable("0 0 * * *", timezone="UTC", key_format="%Y-%m-%d"),
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    end_date=datetime(2026, 1, 9, tzinfo=UTC),
+    catchup=False,
+    capture={"backfill_partitions": "day = '{{ partition_key }}'"},
     has_gate=False,
 )
 sharing_one = pipeline(
