@@ -36,6 +36,7 @@ def test_every_example_parses(tmp_path):
         "ips_asset_or_time",
         "ips_asset_stage_1",
         "ips_asset_stage_2",
+        "ips_backfill",
         "ips_cascade_1",
         "ips_cascade_2",
         "ips_cascade_3",

@@ -1,0 +1,52 @@
+"""Some days of playback once more, in chunks, while the usual runs of playback_stages_incremental go on.
+
+Trigger it with *Capture: only these partitions* and, for example, `event_date between '2026-10-01' and '2026-10-28'`;
+with *Dry run* first. Each chunk is an instance of the group: watch them in the grid, clear one that failed by itself.
+The second stage is not part of this: it captures with its next usual run what has really changed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG, task_group
+
+from airflow_provider_ips import IpBackfillOperator, IpCaptureOperator, IpCommitOperator, ips_params
+
+# Spark's name of the catalog, and the Airflow connection to the same one.
+LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
+JOBS = Path(__file__).parent / "jobs"
+SOURCE, TARGET = "db.playback", "db.playback_stages_incremental"
+
+with DAG("ips_backfill", schedule=None, params=ips_params(), tags=["ips", "example"], doc_md=__doc__):
+    plan = IpBackfillOperator(
+        task_id="plan",
+        source_table=SOURCE,
+        iceberg_conn_id=LAKE,
+        max_partitions=7,  # a week at a time
+        target_tables=TARGET,
+        stages=[TARGET, f"{TARGET}_agg"],
+    )
+
+    @task_group
+    def chunk(chunk: dict[str, object]) -> None:
+        """Capture, process and commit some days; the checkpoint of the usual runs stays where it is."""
+        capture = IpCaptureOperator(
+            task_id="capture", source_tables=SOURCE, iceberg_conn_id=LAKE, engine_catalog=LAKE, chunk=chunk
+        )
+        refill = SparkSubmitOperator(
+            task_id="refill",
+            application=str(JOBS / "playback_refill.py"),
+            application_args=[
+                *("--source", capture.output[SOURCE]),
+                *("--target", f"{LAKE}.{TARGET}"),
+                *("--first", capture.output[f"{SOURCE}.lower.event_date"]),
+                *("--last", capture.output[f"{SOURCE}.upper.event_date"]),
+            ],
+            max_active_tis_per_dagrun=2,  # how many chunks are processed at a time
+        )
+        capture >> refill >> IpCommitOperator(task_id="commit", capture=capture)
+
+    chunk.expand(chunk=plan.output)
