@@ -6,12 +6,14 @@ Every value is a hash of where it stands, so that the rows are the same in any o
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.pipeline import logic
 from benchmarks.pipeline.shape import EVENTS_PER_VIEW, day
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -25,35 +27,31 @@ SEGMENTS: Final = 20
 
 def generate(spark: SparkSession, shape: Shape, cache: Path) -> None:
     """Make what is not there yet: devices, each day and its daily rows, the new day, and its late rows."""
-    home = cache / shape.base_name
-    _once(home / "devices", lambda path: _write(spark, _devices(shape.seed), path))
-    ages = [age for age in range(shape.days + 1) if not (home / "events" / f"age={age}").exists()]
-    for age in ages:
-        _once(home / "events" / f"age={age}", lambda path, age=age: _events(spark, shape, path, age, late=False))
-    if shape.late_views:
-        for age in range(1, shape.days + 1):
-            path = home / f"late-{shape.late_views}" / f"age={age}"
-            _once(path, lambda path, age=age: _events(spark, shape, path, age, late=True))
-    for age in range(1, shape.days + 1):
-        _once(home / "daily" / f"age={age}", lambda path, age=age: _daily(spark, home, path, age))
+    home, days = cache / shape.base_name, range(1, shape.days + 1)
+    _once(home / "devices", partial(_write, spark, _devices(shape.seed)))
+    for age in (0, *days):
+        _once(home / "events" / f"age={age}", partial(_events, spark, shape, age, late=False))
+    for age in days if shape.late_views else ():
+        _once(home / f"late-{shape.late_views}" / f"age={age}", partial(_events, spark, shape, age, late=True))
+    for age in days:
+        _once(home / "daily" / f"age={age}", partial(_daily, spark, home, age))
 
 
-def _once(path: Path, make: object) -> None:
+def _once(path: Path, make: Callable[[Path], None]) -> None:
     """Under another name until it is whole."""
     if path.exists():
         return
     unfinished = path.with_name(f".{path.name}")
     shutil.rmtree(unfinished, ignore_errors=True)
-    make(unfinished)  # type: ignore[operator]
+    make(unfinished)
     unfinished.rename(path)
 
 
-def _write(spark: SparkSession, query: str, path: Path, partitions: int = 1) -> None:
-    frame = spark.sql(query).coalesce(partitions)
-    frame.write.option("compression", "zstd").parquet(str(path))
+def _write(spark: SparkSession, query: str, path: Path) -> None:
+    spark.sql(query).coalesce(1).write.option("compression", "zstd").parquet(str(path))
 
 
-def _daily(spark: SparkSession, home: Path, path: Path, age: int) -> None:
+def _daily(spark: SparkSession, home: Path, age: int, path: Path) -> None:
     events = f"(SELECT DATE'{day(age)}' AS event_date, * FROM parquet.`{home}/events/age={age}`)"
     _write(spark, logic.daily(events, f"parquet.`{home}/devices`"), path)
 
@@ -67,7 +65,7 @@ def _devices(seed: int) -> str:
     FROM range({DEVICES})"""
 
 
-def _events(spark: SparkSession, shape: Shape, path: Path, age: int, *, late: bool) -> None:
+def _events(spark: SparkSession, shape: Shape, age: int, path: Path, *, late: bool) -> None:
     """All events of one day, or the late ones of one, in the order of views."""
     query = _rows(shape, age, late=late)
     spark.range(0, shape.late_views if late else shape.views, 1, 1 if late else 2).createOrReplaceTempView("numbers")

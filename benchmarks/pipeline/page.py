@@ -8,7 +8,7 @@ from benchmarks.pipeline.figures import figures
 from benchmarks.pipeline.results import STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from benchmarks.pipeline.meter import Cost
@@ -135,11 +135,11 @@ def _reached(lines: Sequence[Line]) -> Iterable[tuple[str, ...]]:
         yield figure.what, figure.wanted, figure.found, "reached" if figure.is_reached else "**not reached**"
 
 
-def _curve(name: str, points: Sequence[Point], label: object) -> list[str]:
+def _curve(name: str, points: Sequence[Point], label: Callable[[Point], str]) -> list[str]:
     header = (name, "(a) wall", "(b) wall", "times less", "(a) CPU", "(b) CPU", "(a) read", "(b) read", "targets")
     rows = [
         (
-            label(point),  # type: ignore[operator]
+            label(point),
             seconds(point.lookback.wall_seconds),
             seconds(point.capture.wall_seconds),
             f"{point.lookback.wall_seconds / point.capture.wall_seconds:.1f}",
