@@ -1,0 +1,57 @@
+"""Some days backfilled in chunks between usual runs: wrong days come right, and the second stage sees only these."""
+
+import pyarrow as pa
+from pyiceberg.expressions import EqualTo
+
+from tests.playback.events import gain_a_day, last_versions, make_source, sorted_rows
+from tests.playback.test_playback_stages import INCREMENTAL, assert_recomputed
+
+BACKFILL = "ips_backfill"
+DAILY = f"db.{INCREMENTAL}"
+
+
+def spoil(world, day):
+    """Write a wrong number into all rows of one day of the daily table, as a job with a mistake does."""
+    table = world.catalog.load_table(DAILY)
+    is_it = EqualTo("event_date", day.isoformat())
+    found = table.scan(row_filter=is_it).to_arrow()
+    place = found.schema.get_field_index("watched_seconds")
+    wrong = pa.array([-1] * found.num_rows, found.schema.field(place).type)
+    table.overwrite(found.set_column(place, found.schema.field(place), wrong), is_it)
+
+
+def is_right(world):
+    """Whether the daily table is what the source says."""
+    return sorted_rows(world.rows(DAILY)) == sorted_rows(last_versions(world.rows("db.playback")))
+
+
+def test_wrong_days_are_backfilled_beside_the_usual_runs(world):
+    """A dry run, then the chunks; then the usual run of both stages, of which the second takes the wrong day alone."""
+    make_source(world)
+    days = [gain_a_day(world) for _ in range(3)]
+    world.run(INCREMENTAL, days[-1])
+    spoil(world, days[0].date())
+    world.attempt(INCREMENTAL, days[-1].replace(hour=1))
+    wish = {
+        "ips_run": "partitions",
+        "ips_partitions": f"event_date between '{days[0]:%F}' and '{days[-1]:%F}'",
+        "ips_everything": True,
+        "ips_max_snapshots": 2,
+    }
+
+    dry = world.attempt(BACKFILL, days[-1], conf={**wish, "ips_dry_run": True})
+    told = world.xcom(dry, "plan", "backfill")
+    assert (dry.state, told["partitions"], is_right(world)) == ("success", 3, False)
+    assert [chunk["partitions"] for chunk in told["chunks"]] == [2, 1]
+    assert [(stage["table"], stage["partitions"]) for stage in told["stages"]] == [(DAILY, 3), (f"{DAILY}_agg", 3)]
+
+    done = world.attempt(BACKFILL, days[-1].replace(hour=1), conf=wish)
+    assert done.state == "success", f"{done.task_states}\n{world.end_of_log()}"
+    assert is_right(world)
+
+    caught_up = world.attempt(INCREMENTAL, days[-1].replace(hour=2))
+    assert caught_up.state == "success", f"{caught_up.task_states}\n{world.end_of_log()}"
+    (captured,) = world.xcom(caught_up, "capture_changes", "capture")["sources"]
+    bounds = [(bound["lower"], bound["upper"]) for bound in captured["partitions"]]
+    assert bounds == [(f"{days[0]:%F}", f"{days[0]:%F}")]
+    assert_recomputed(world, INCREMENTAL)
