@@ -12,7 +12,7 @@ from airflow_provider_ips.core.record import (
     Verdict,
     Volume,
 )
-from airflow_provider_ips.operators._log import commit_lines, next_line, size, source_lines, volume
+from airflow_provider_ips.operators._log import commit_lines, next_line, size, skip_lines, source_lines, volume
 
 NOON = 1_790_856_000_000
 
@@ -47,6 +47,16 @@ def record(**changes):
         ),
     }
     return SourceRecord(**{**facts, **changes})
+
+
+def test_captures_that_are_skipped_with_what_is_behind_are_named():
+    """They might have rows left from a run that failed, and would not even look."""
+    assert list(skip_lines([])) == ["Skipping downstream tasks."]
+    assert list(skip_lines(["stage_2", "stage_3"])) == [
+        "Skipping downstream tasks.",
+        "Captures among them may have rows to process, of runs that failed: stage_2, stage_3.",
+        "To let them look: ignore_downstream_trigger_rules=False here, trigger_rule='none_failed' there.",
+    ]
 
 
 def test_a_capture_at_a_glance():
