@@ -6,7 +6,6 @@ import pyarrow as pa
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, task_group
 from pyiceberg.catalog import load_catalog
-from pyiceberg.expressions import EqualTo
 
 from airflow_provider_ips import IpBackfillOperator, IpCommitOperator, ips_params
 from tests.airflow.pipelines import capturing
@@ -49,7 +48,7 @@ class Daily:
 def write_day(catalog, day, rows, total):
     """Replace one day of the target."""
     found = pa.table({"day": [day], "rows": [rows], "sum": [total]}, schema=COUNTS)
-    catalog.load_table("db.daily").overwrite(found, EqualTo("day", day.isoformat()))
+    catalog.load_table("db.daily").overwrite(found, f"day = '{day}'")
 
 
 def spoil(lake, *numbers):

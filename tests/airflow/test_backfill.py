@@ -86,7 +86,7 @@ def test_partitions_are_backfilled_chunk_by_chunk_and_the_live_checkpoint_stays(
 
 def test_a_chunk_that_failed_is_cleared_alone_while_two_live_stages_go_on(lake, days, run_dag):
     """The others are not done again; late rows that live runs took meanwhile stay; stage 2 sees what really changed."""
-    seen = []
+    seen: list[list[int]] = []
     live = incremental("stage_1", "db.days", Daily(lake, source="db.days", only_if_wrong=True))
     second = incremental(
         "stage_2",

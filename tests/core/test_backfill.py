@@ -1,7 +1,9 @@
 """Chunks of a backfill: a selection cut into consecutive parts, none lost, none doubled, none larger than need be."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -64,6 +66,13 @@ def fits(group, bounds):
     return all(limit is None or (n is not None and n <= limit) for n, limit in zip(held, asked, strict=True))
 
 
+@pytest.mark.parametrize("bounds", [Bounds(max_units=2), Bounds(max_files=4), Bounds(max_bytes=6)])
+def test_a_bound_that_is_just_reached_is_kept(bounds):
+    units = [Unit(label=str(place), files=2, size_bytes=3) for place in range(3)]
+
+    assert [len(group) for group in grouped(units, bounds)] == [2, 1]
+
+
 @given(rows_of_units())
 def test_without_a_bound_each_unit_is_a_chunk(units):
     assert grouped(units, Bounds()) == [(unit,) for unit in units]
@@ -82,7 +91,7 @@ def test_chunks_of_a_range_adjoin_and_reach_its_end(verdicts, bounds):
     """Each begins where the one before ended, so a snapshot is in just one; the last ends where the range does."""
     captured = [v.snapshot_id for v in verdicts if v.decision is Decision.CAPTURED]
     groups = grouped(units_of_range(verdicts, end="99"), bounds)
-    ends = [int(group[-1].end) for group in groups]
+    ends = [int(str(group[-1].end)) for group in groups]
 
     assert ends[-1:] == ([99] if captured else [])
     held = [[s for s in captured if after < s <= end] for after, end in pairwise([-1, *ends])]
@@ -120,11 +129,15 @@ def test_what_is_no_chunk_is_refused(wrong):
 
 def test_a_chunk_is_known_by_what_it_takes():
     """Not by its place: another plan may have other chunks at the same one."""
-    others = [{"partitions": frozenset({"a"})}, {"as_of": None}, {"source": "db.u"}, {"asked": Asked(run=Run.FULL)}]
-    fields = {name: getattr(CHUNK, name) for name in CHUNK.__slots__}
+    others: list[dict[str, Any]] = [
+        {"partitions": frozenset({"a"})},
+        {"as_of": None},
+        {"source": "db.u"},
+        {"asked": Asked(run=Run.FULL)},
+    ]
 
-    assert Chunk(**{**fields, "number": 1}).identity == CHUNK.identity
-    assert CHUNK.identity not in {Chunk(**{**fields, **other}).identity for other in others}
+    assert replace(CHUNK, number=1).identity == CHUNK.identity
+    assert CHUNK.identity not in {replace(CHUNK, **other).identity for other in others}
 
 
 def test_partitions_are_named_apart():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,21 @@ import pytest
 from airflow_provider_ips.core.asked import Asked, Run
 from airflow_provider_ips.core.backfill import Bounds, Chunk, Unit, grouped, hull_of
 from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.plan import plan_capture
+from airflow_provider_ips.core.settings import CaptureSettings
+from airflow_provider_ips.iceberg import IcebergSource
 from airflow_provider_ips.iceberg.narrowing import narrow, narrow_to_chunk
 from airflow_provider_ips.iceberg.units import column_to_cut_by, units_of
+from tests.iceberg.tables import append, new_catalog, new_table
 from tests.iceberg.test_partition_filters import BLIND, LAYOUTS, filed, opened, selected
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from airflow_provider_ips.core.files import FileFacts
+    from airflow_provider_ips.core.history import ManifestFacts
     from airflow_provider_ips.core.selection import CapturePlan
-    from airflow_provider_ips.iceberg import IcebergSource
 
 __all__ = ["filed", "opened"]  # the fixtures
 
@@ -27,8 +36,13 @@ WHOLE = {*((name, "day") for name in BLIND), ("buckets", "id"), ("buckets", "nam
 
 def taken(source: IcebergSource, plan: CapturePlan, units: tuple[Unit, ...], column: str, **asked: Any) -> set[str]:
     """The files that a chunk of these units takes."""
+    return selected(source, narrow_to_chunk(source, plan, chunk_of(source, units, column, **asked)))
+
+
+def chunk_of(source: IcebergSource, units: tuple[Unit, ...], column: str, **asked: Any) -> Chunk:
+    """A chunk as a plan makes it."""
     hull = hull_of(units)
-    chunk = Chunk(
+    return Chunk(
         number=1,
         of=1,
         label="",
@@ -41,7 +55,6 @@ def taken(source: IcebergSource, plan: CapturePlan, units: tuple[Unit, ...], col
         records=None,
         size_bytes=None,
     )
-    return selected(source, narrow_to_chunk(source, plan, chunk))
 
 
 @pytest.mark.parametrize(("layout", "column"), COLUMNS)
@@ -92,19 +105,30 @@ def test_chunks_of_a_filter_are_what_it_selects(layout: str, condition: str, ope
     assert len(units) > 1
 
 
-def test_manifests_beyond_a_chunk_stay_closed(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+class Watched(IcebergSource):
+    """A source that notes which manifests are opened."""
+
+    def reads_entries(self, manifest: ManifestFacts) -> Iterator[FileFacts]:
+        self.opened = [*getattr(self, "opened", []), manifest.path]
+        return super().reads_entries(manifest)
+
+
+def test_manifests_beyond_a_chunk_stay_closed(tmp_path: Path) -> None:
     """A chunk of one day costs what the day's manifests cost, not what the table's do."""
-    source, plan = opened["days_of_days"]
-    units = units_of(source, plan, "day")
-    last = next(unit for unit in reversed(units) if unit.hull is not None)
-    holds = [m.path for s in plan.selections for m in [s.manifest] if taken(source, plan, (last,), "day")]
-    opened_paths: list[str] = []
-    entries = source.reads_entries
-    monkeypatch.setattr(source, "reads_entries", lambda m: (opened_paths.append(m.path), entries(m))[1])
+    table = new_table(new_catalog(tmp_path))
+    with table.update_spec() as update:
+        update.add_identity("day")
+    for day in (1, 2, 3):
+        append(table, day, day=date(2026, 10, day))
+    source = Watched(table.refresh(), "db.t", "main")
+    plan = plan_capture(source, committed=None, settings=CaptureSettings())
+    last = units_of(source, plan, "day")[-1]
+    source.opened = []
 
-    taken(source, plan, (last,), "day")
+    narrowed = narrow_to_chunk(source, plan, chunk_of(source, (last,), "day"))
 
-    assert len(set(opened_paths)) <= len(holds)
+    assert [s.manifest.path for s in narrowed.selections] == source.opened
+    assert len(source.opened) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Some days backfilled in chunks between usual runs: wrong days come right, and the second stage sees only these."""
 
 import pyarrow as pa
-from pyiceberg.expressions import EqualTo
 
 from tests.playback.events import gain_a_day, last_versions, make_source, sorted_rows
 from tests.playback.test_playback_stages import INCREMENTAL, assert_recomputed
@@ -13,7 +12,7 @@ DAILY = f"db.{INCREMENTAL}"
 def spoil(world, day):
     """Write a wrong number into all rows of one day of the daily table, as a job with a mistake does."""
     table = world.catalog.load_table(DAILY)
-    is_it = EqualTo("event_date", day.isoformat())
+    is_it = f"event_date = '{day}'"
     found = table.scan(row_filter=is_it).to_arrow()
     place = found.schema.get_field_index("watched_seconds")
     wrong = pa.array([-1] * found.num_rows, found.schema.field(place).type)
