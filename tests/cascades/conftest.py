@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from scripts.lake import Lake
 from scripts.local_airflow import EXAMPLES
 from tests.cascades.stages import STAGES
-from tests.components.deployment import PASSWORD, deployed
+from tests.components.deployment import PASSWORD, Deployment, deployed
 from tests.examples.postgres_server import postgres_server
 
 QUICKER = {
@@ -63,9 +64,9 @@ class Jobs:
 class World:
     """All that a test of cascades acts on."""
 
-    airflow: object
+    airflow: Deployment
     lake: Lake
-    spark: object
+    spark: Any
     jobs: Jobs
 
     @property

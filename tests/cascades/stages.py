@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 from airflow_provider_ips.core.checkpoint import Checkpoint
 from airflow_provider_ips.core.identifiers import variable_key
@@ -34,15 +35,15 @@ STAGES = (
 
 def recomputed(rows):
     """What the targets hold if all of the source is aggregated at once, in the order of the stages."""
-    accounts = defaultdict(lambda: [0, 0])
+    accounts: dict[Any, list[int]] = defaultdict(lambda: [0, 0])
     for row in rows:
         group = accounts[row.event_date, row.account_id, row.title_id]
         group[0] += 1
         group[1] += row.watched_seconds
-    titles = defaultdict(lambda: [0, 0, 0])
+    titles: dict[Any, list[int]] = defaultdict(lambda: [0, 0, 0])
     for (day, _, title), (_, seconds) in accounts.items():
         _add(titles[day, title], longest=seconds, total=seconds)
-    totals = defaultdict(lambda: [0, 0, 0])
+    totals: dict[Any, list[int]] = defaultdict(lambda: [0, 0, 0])
     for (_, title), (_, longest, seconds) in titles.items():
         _add(totals[title,], longest=longest, total=seconds)
     return [{(*key, *facts) for key, facts in level.items()} for level in (accounts, titles, totals)]
@@ -75,7 +76,10 @@ def is_idle(rest, stage):
 
 def unseen(world, stage):
     """The snapshots of a stage's source behind its checkpoint that changed rows, by what they say of themselves."""
-    table = world.lake.catalog().load_table(stage.source)
+    catalog = world.lake.catalog()
+    if not catalog.table_exists(stage.source):
+        return []
+    table = catalog.load_table(stage.source)
     document = world.rest.variable(variable_key(stage.consumer))
     position = document and Checkpoint.parse(document, consumer=stage.consumer).position_of(stage.source, "main")
     snapshot, behind = table.current_snapshot(), []

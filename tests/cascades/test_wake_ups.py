@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from random import Random
 
 import pytest
+from pyiceberg.catalog import Catalog
 
 from airflow_provider_ips.core.checkpoint import Checkpoint
 from airflow_provider_ips.core.identifiers import variable_key
 from tests.airflow import tables
 from tests.cascades.stages import Stage, is_idle
 from tests.components.jobs import Orders
+from tests.components.rest import Rest
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(900)]
 
@@ -19,8 +21,8 @@ class Wakened:
     """A stage, its source, and whoever appends to it and tells."""
 
     name: str
-    rest: object
-    catalog: object
+    rest: Rest
+    catalog: Catalog
     orders: Orders
     last_id: int = 0
 
@@ -47,7 +49,7 @@ class Wakened:
         checkpoint = document and Checkpoint.parse(document, consumer=self.stage.consumer)
         position = checkpoint and checkpoint.position_of(self.stage.source, "main")
         head = self.catalog.load_table(self.stage.source).current_snapshot()
-        return not position or position.snapshot_id != head.snapshot_id
+        return not position or head is None or position.snapshot_id != head.snapshot_id
 
     def until_caught_up(self):
         self.rest.wait_for(lambda: not self.is_behind, f"{self.name} to catch up")
