@@ -11,8 +11,8 @@ WATCH_ARGS ?=
 SOAK_ARGS ?=
 WORKERS ?= 2
 
-# Folders of tests that take long, and have a target each.
-OWN_TARGETS := browser cascades components playback topology
+# Tests that take long, and have targets of their own: below tests/.
+OWN_TARGETS := browser cascades components examples/test_patterns.py playback topology
 
 .DEFAULT_GOAL := help
 .PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-watch compare test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-mutants check check-format fix constraints build smoke clean
@@ -49,7 +49,7 @@ bench-watch: env ## 200 watched tables on one triggerer: its loop's lag, calls t
 compare: jars ## this package and other ways on the same tables, who is right (COMPARE_ARGS='--only merge')
 	@python -m benchmarks.compare $(COMPARE_ARGS)
 
-test: jars ## all tests (WORKERS=2, PYTEST_ARGS='-k rings')
+test: jars ## all tests but those with targets of their own (WORKERS=2, PYTEST_ARGS='-k rings')
 	pytest $(addprefix --ignore tests/,$(OWN_TARGETS)) --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 test-components: env ## runs killed, cleared, marked and backfilled in a whole Airflow on PostgreSQL
@@ -58,8 +58,8 @@ test-components: env ## runs killed, cleared, marked and backfilled in a whole A
 soak: env ## two incremental stages under SIGKILLs, and every row counted (SOAK_ARGS='--minutes 2 --seed 7')
 	@python -m tests.components.soak $(SOAK_ARGS)
 
-test-playback: jars ## the talk's pipelines with their Spark jobs, through Airflow
-	pytest tests/playback --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+test-playback: jars ## the example DAGs with their Spark jobs, over several days, through Airflow
+	pytest tests/playback tests/examples/test_patterns.py --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 test-cascades: jars ## three stages started by table changes alone, against a full recomputation (CASCADE_DAYS=7)
 	pytest tests/cascades $(PYTEST_ARGS)
