@@ -71,8 +71,6 @@ def _settings(folder: Path, memory: str) -> dict[str, str]:
         f"{prefix}.uri": f"jdbc:sqlite:file:{folder}/catalog.db",
         f"{prefix}.jdbc.schema-version": "V1",
         f"{prefix}.warehouse": f"file://{folder}/warehouse",
-        # Hadoop's local file system does not count what is read that way, and tasks would report to have read nothing.
-        "spark.hadoop.parquet.hadoop.vectored.io.enabled": "false",
         # A cached table would show the past.
         f"{prefix}.cache-enabled": "false",
     }

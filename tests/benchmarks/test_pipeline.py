@@ -141,6 +141,7 @@ def span(stage, began_ms, ended_ms, driver_cpu_seconds=0.0):
         ended_ms=ended_ms,
         wall_seconds=0.1,
         driver_cpu_seconds=driver_cpu_seconds,
+        read_bytes=11,
         peak_bytes=1,
     )
 
@@ -153,7 +154,7 @@ def task(ended_ms):
         "Task Metrics": {
             "Executor CPU Time": 2_000_000_000,
             "Executor Deserialize CPU Time": 250_000_000,
-            "Input Metrics": {"Bytes Read": 11, "Records Read": 12},
+            "Input Metrics": {"Records Read": 12},
             "Shuffle Write Metrics": {"Shuffle Bytes Written": 15},
         },
     }
