@@ -59,7 +59,7 @@ def main() -> None:
     if options.quick:
         _end_with(small_run_failures(lines))
     elif options.publish:
-        _publish(shape, lines, rounds)
+        _publish(shape, lines, rounds, keep_curves=options.keep_curves)
     if {line.name for line in lines} > {"lookback", "capture"}:
         for one in figures(lines):
             print(f"{one.what}: {one.found}, wanted {one.wanted}{'' if one.is_reached else ' (NOT REACHED)'}")
@@ -78,6 +78,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", default="", help=f"some of {', '.join(BY_NAME)}; the lookback always runs")
     parser.add_argument("--quick", action="store_true", help="a small run with a verdict")
     parser.add_argument("--publish", action="store_true", help="measure the curves too, and write the pages")
+    parser.add_argument("--keep-curves", action="store_true", help="with --publish: the curves stay as they are")
     options = parser.parse_args()
     if unknown := set(filter(None, options.only.split(","))) - set(BY_NAME):
         parser.error(f"no contender is called {', '.join(sorted(unknown))}")
@@ -86,7 +87,30 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _publish(shape: Shape, lines: Sequence[Line], rounds: Sequence[Round]) -> None:
+def _publish(shape: Shape, lines: Sequence[Line], rounds: Sequence[Round], *, keep_curves: bool) -> None:
+    by_days, by_late = _kept_curves(shape) if keep_curves else _curves(shape, lines)
+    results = Results(
+        circumstances=circumstances(_command(), len(rounds)),
+        shape=asdict(shape),
+        events=rounds[0].events,
+        arrived=rounds[0].arrived,
+        lines=tuple(lines),
+        by_days=by_days,
+        by_late=by_late,
+    )
+    results.write(PUBLISHED)
+    write_pages(results)
+
+
+def _kept_curves(shape: Shape) -> tuple[tuple[Point, ...], tuple[Point, ...]]:
+    """As they were measured last."""
+    published = Results.read(PUBLISHED)
+    if published.shape != asdict(shape):
+        sys.exit(f"the published curves are of {published.shape}: leave out --keep-curves")
+    return published.by_days, published.by_late
+
+
+def _curves(shape: Shape, lines: Sequence[Line]) -> tuple[tuple[Point, ...], tuple[Point, ...]]:
     found = {shape: Point.of(shape, lines)}
     wanted = {
         "days": [replace(shape, days=days) for days in CURVE_DAYS],
@@ -96,17 +120,7 @@ def _publish(shape: Shape, lines: Sequence[Line], rounds: Sequence[Round]) -> No
         # What has been measured already is not measured again.
         if one not in found:
             found[one] = Point.of(one, lines_of([run_round(one, ["lookback", "capture"], CACHE)]))
-    results = Results(
-        circumstances=circumstances(_command(), len(rounds)),
-        shape=asdict(shape),
-        events=rounds[0].events,
-        arrived=rounds[0].arrived,
-        lines=tuple(lines),
-        by_days=tuple(found[one] for one in wanted["days"]),
-        by_late=tuple(found[one] for one in wanted["late"]),
-    )
-    results.write(PUBLISHED)
-    write_pages(results)
+    return tuple(found[one] for one in wanted["days"]), tuple(found[one] for one in wanted["late"])
 
 
 def write_pages(results: Results) -> None:

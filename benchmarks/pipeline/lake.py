@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 EVENTS: Final = "raw.events"
 DEVICES: Final = f"{CATALOG}.raw.devices"
+SPLIT_BYTES: Final = 16 * 2**20
 MERGE_ON_READ: Final = {
     "write.merge.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
@@ -99,7 +100,7 @@ def make_raw(session: Session, shape: Shape, cache: Path) -> Arrival:
         f"CREATE TABLE {in_spark(EVENTS)} (account_id BIGINT, title_id INT, device_id INT, event_at BIGINT, "
         "payload STRING, event_date DATE) USING iceberg PARTITIONED BY (event_date) "
         # A stream does not adapt its splits to the cores, as a batch does, and would parse a day in one task.
-        f"TBLPROPERTIES ('read.split.target-size' = '{16 * 2**20}')",
+        f"TBLPROPERTIES ('read.split.target-size' = '{SPLIT_BYTES}')",
     )
     ages = range(1, shape.days + 1)
     _register(session, "before", {age: home / "events" / f"age={age}" for age in ages})
@@ -156,8 +157,13 @@ def make_exact(session: Session, arrival: Arrival, truth: Tables, into: Tables) 
     columns = "account_id, title_id, device_id, event_at, payload, event_date"
     reader = session.spark.read.option("start-snapshot-id", str(arrival.seen_snapshot)).format("iceberg")
     reader.load(events).selectExpr(*columns.split(", ")).createOrReplaceTempView("arrived")
+    # A day in one file of one row group would be parsed by one core, and be no bound.
+    options = (
+        f"TBLPROPERTIES ('write.distribution-mode' = 'none', 'read.split.target-size' = '{SPLIT_BYTES}', "
+        f"'write.parquet.row-group-size-bytes' = '{SPLIT_BYTES}', 'write.spark.fanout.enabled' = 'true')"
+    )
     session.run(
-        f"CREATE TABLE {in_spark(into.namespace)}.arrived USING iceberg PARTITIONED BY (event_date) "
+        f"CREATE TABLE {in_spark(into.namespace)}.arrived USING iceberg PARTITIONED BY (event_date) {options} "
         "AS SELECT * FROM arrived",
         f"CREATE TABLE {in_spark(into.namespace)}.changed USING iceberg PARTITIONED BY (event_date) AS "
         f"SELECT * FROM {daily} EXCEPT SELECT * FROM {in_spark(into.daily)}",

@@ -100,10 +100,11 @@ def _how_it_was_made(results: Results) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     rounds = "one round" if about["rounds"] == 1 else f"medians of {about['rounds']} rounds"
     shape = results.shape
+    curves = " The curves are of the run before." if "--keep-curves" in about["command"] else ""
     return (
         f"Measured on {about['date']} by `{about['command']}` on {about['machine']}, {rounds}, with {versions}: "
         f"{results.events:,} events of {shape['days']} days and a new one, of which {results.arrived:,} have just "
-        f"arrived, {shape['late']:.0%} of these late."
+        f"arrived, {shape['late']:.0%} of these late.{curves}"
     )
 
 

@@ -103,11 +103,14 @@ def test_a_contender_that_was_not_compared_is_not_identical():
 
 
 def test_the_small_run_fails_by_bytes_and_by_time():
+    """By time only if neither the clock nor the processors saw much of a difference."""
     assert small_run_failures(lines_of([good_round()])) == []
-    greedy = outcome("capture", wall_seconds=20.0, cpu_seconds=60.0, read_bytes=402)
-    assert "read 20% of what (a) read" in small_run_failures(lines_of([good_round(capture=greedy)]))[0]
-    slow = outcome("capture", wall_seconds=160.0, cpu_seconds=60.0, read_bytes=400)
-    assert "1.00 times as fast" in small_run_failures(lines_of([good_round(capture=slow)]))[0]
+    greedy = outcome("capture", wall_seconds=20.0, cpu_seconds=60.0, read_bytes=502)
+    assert "read 25% of what (a) read" in small_run_failures(lines_of([good_round(capture=greedy)]))[0]
+    slow = outcome("capture", wall_seconds=81.0, cpu_seconds=151.0, read_bytes=400)
+    assert "2.0 times less wall and 2.0 times less CPU" in small_run_failures(lines_of([good_round(capture=slow)]))[0]
+    stretched = outcome("capture", wall_seconds=200.0, cpu_seconds=60.0, read_bytes=400)
+    assert small_run_failures(lines_of([good_round(capture=stretched)])) == []
 
 
 def test_both_stages_are_their_sum_and_the_larger_of_their_peaks():
