@@ -74,6 +74,13 @@ def test_others_that_are_faster_are_noticed():
     assert lost(streaming=outcome("streaming", wall_seconds=19.9, **faster)) == ["wall time beside (c)"]
 
 
+def test_a_bound_that_is_passed_is_no_bound():
+    """By a little it may be chance; by more the bound was handed something slow, and says nothing of others."""
+    cheaper = {"cpu_seconds": 50.0, "read_bytes": 300}
+    assert lost(exact=outcome("exact", wall_seconds=21.0, **cheaper)) == []
+    assert lost(exact=outcome("exact", wall_seconds=21.1, **cheaper)) == ["wall time beside (e)"]
+
+
 @pytest.mark.parametrize(
     "difference",
     [
@@ -86,7 +93,7 @@ def test_others_that_are_faster_are_noticed():
 def test_targets_that_differ_fail_whatever_was_saved(difference):
     """In either table, in either direction; and two empty tables prove nothing."""
     for differences in ([difference, SAME], [SAME, difference]):
-        wrong = outcome("capture", differences=differences, wall_seconds=1.0, cpu_seconds=1.0, read_bytes=2)
+        wrong = outcome("capture", differences=differences, wall_seconds=18.0, cpu_seconds=1.0, read_bytes=2)
         assert lost(capture=wrong) == ["both targets beside (a)'s"]
         assert len(small_run_failures(lines_of([good_round(capture=wrong)]))) == 1
 
