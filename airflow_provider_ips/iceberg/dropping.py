@@ -48,13 +48,18 @@ def drop_icdc(catalog: Catalog, icdc_table: str) -> bool:
 
 def own_files(location: str, io: FileIO, metadata_location: str, snapshots: Sequence[object]) -> list[str]:
     """Everything below the ICDC table's own metadata folder that its metadata names; nothing else, ever."""
+    home = f"{location.rstrip('/')}/metadata/"
+    return [path for path in named_files(io, metadata_location, snapshots) if path.startswith(home)]
+
+
+def named_files(io: FileIO, metadata_location: str, snapshots: Sequence[object]) -> list[str]:
+    """Every metadata file that a table consists of, as its metadata spells it."""
     lists = [str(s.manifest_list) for s in snapshots]  # type: ignore[attr-defined]
     files = [metadata_location, *lists]
     for path in lists:
         with suppress(FileNotFoundError):  # a clean-up by age got there first; the rest must go all the same
             files += [m.manifest_path for m in read_manifest_list(io, path)]
-    home = f"{location.rstrip('/')}/metadata/"
-    return [path for path in files if path.startswith(home)]
+    return files
 
 
 def _delete(io: FileIO, files: Sequence[str]) -> None:

@@ -10,11 +10,11 @@ from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.io import load_file_io
 
 from airflow_provider_ips.core.identifiers import TableIdentifier
-from airflow_provider_ips.iceberg.dropping import own_files
+from airflow_provider_ips.iceberg.dropping import named_files
 from airflow_provider_ips.iceberg.faults import mapped
 from airflow_provider_ips.iceberg.folders import StoredFile, list_files
 from airflow_provider_ips.iceberg.metadata import IDENTITY
-from airflow_provider_ips.iceberg.places import namespace_location
+from airflow_provider_ips.iceberg.places import namespace_location, same_place
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -95,19 +95,28 @@ def find_unnamed(
     location: str | None = None,
 ) -> Iterator[StoredFile]:
     """Files of that shape beside the known tables (name and location), and in their namespace's folder."""
-    bases = {home.rpartition("/")[0] for home in known.values()}
+    told = [home.rpartition("/")[0] for home in sorted(known.values())]
     home = location or _home(catalog, namespace)
-    for base in sorted(bases | ({home.rstrip("/")} if home else set())):
+    in_use = {_place_in_base(file) for file in named}
+    for base in {same_place(one): one.rstrip("/") for one in (*told, home) if one}.values():
         io = load_file_io(dict(catalog.properties), base)
         is_taken = dict.fromkeys(known, False)
         for file in list_files(io, base):
             folder = shape.folder_of(file.location, base)
-            if folder is None or file.location in named:
+            if folder is None or _place_in_base(file.location) in in_use:
                 continue
             if folder not in is_taken:
                 is_taken[folder] = _is_table(catalog, folder)
             if not is_taken[folder]:
                 yield file
+
+
+def _place_in_base(location: str) -> str:
+    """Folder, ``metadata`` and file: what is left of a location when one writes ``file:/`` and another ``file:///``.
+
+    Names of files are drawn at random, so that two which are alike in all three are one file, or one is kept in vain.
+    """
+    return "/".join(location.split("/")[-3:])
 
 
 def delete_leftover(catalog: Catalog, file: StoredFile) -> None:
@@ -118,7 +127,7 @@ def delete_leftover(catalog: Catalog, file: StoredFile) -> None:
 
 def _found(name: str, table: Table) -> IcdcFound:
     metadata = table.metadata
-    files = own_files(metadata.location, table.io, table.metadata_location, metadata.snapshots)
+    files = named_files(table.io, table.metadata_location, metadata.snapshots)
     return IcdcFound(
         name=name,
         consumer=metadata.properties[CONSUMER],

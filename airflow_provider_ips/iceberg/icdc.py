@@ -18,7 +18,7 @@ from airflow_provider_ips.iceberg.faults import mapped
 from airflow_provider_ips.iceberg.metadata import Identity
 from airflow_provider_ips.iceberg.moves import weigh_manifest
 from airflow_provider_ips.iceberg.partitions import partition_ranges
-from airflow_provider_ips.iceberg.places import icdc_location
+from airflow_provider_ips.iceberg.places import check_apart, icdc_location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -70,6 +70,7 @@ class PreparedIcdc:
         target = TableIdentifier.parse(table.name)
         with mapped(f"capturing {self.source.name} into {table.name}"):
             access = icdc_access(self.catalog, self.source, target, table.location)
+            check_apart(access.location, self.source)  # the catalog may have chosen another place
             build = Build(self.catalog, self.source, table.identity, access.location, io=access.io)
             moved = build.move(table.selections, _listed(self.source, table.selections))
             build.publish(target, moved)

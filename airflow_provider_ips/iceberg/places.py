@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from typing import TYPE_CHECKING
@@ -64,17 +65,23 @@ def _no_rights(catalog: Catalog, namespace: str, error: Exception) -> CatalogErr
 def icdc_location(catalog: Catalog, source: IcebergSource, target: TableIdentifier, wished: str | None) -> str:
     """Give the ICDC table a place of its own: as asked, or below the namespace or warehouse, or beside the source."""
     base = wished or namespace_location(catalog, target)
-    source_home = source.metadata.location.rstrip("/")
     if base is None:
+        source_home = source.metadata.location.rstrip("/")
         base = f"{source_home.rpartition('/')[0]}/__{'_'.join(target.namespace)}"
     home = f"{base.rstrip('/')}/{target.name}"
-    if f"{_plain(home)}/".startswith(f"{_plain(source_home)}/"):
+    check_apart(home, source)
+    return home
+
+
+def check_apart(home: str, source: IcebergSource) -> None:
+    """Refuse a place within the source's."""
+    source_home = source.metadata.location.rstrip("/")
+    if f"{same_place(home)}/".startswith(f"{same_place(source_home)}/"):
         raise InputError(
             f"the ICDC table's location {home} lies under the source's, {source_home}",
             consequence="The source's orphan clean-up would delete its files, or a drop of one could reach the other",
             remedy="set icdc_location, or the ICDC namespace's location, to a folder outside the source's",
         )
-    return home
 
 
 def namespace_location(catalog: Catalog, target: TableIdentifier) -> str | None:
@@ -89,6 +96,15 @@ def namespace_location(catalog: Catalog, target: TableIdentifier) -> str | None:
     return None
 
 
-def _plain(location: str) -> str:
-    """The path without what different writers put before or into it: schemes, doubled slashes, ``..``."""
-    return posixpath.normpath(re.sub(r"^([a-z0-9]+:)?/*", "/", location))
+def same_place(location: str) -> str:
+    """The path without what different writers put before or into it: schemes, doubled slashes, ``..``, links.
+
+    Two locations that differ in this are two places. Two that do not may still be in two storages.
+    """
+    scheme, colon, path = location.partition(":")
+    if not colon or "/" in scheme:
+        return os.path.realpath(location)
+    path = f"/{path.lstrip('/')}"
+    if scheme.lower() == "file":
+        return os.path.realpath(f"/{path.removeprefix('/localhost/').lstrip('/')}")
+    return posixpath.normpath(path)
