@@ -68,7 +68,7 @@ class ManifestFacts:
     @property
     def volume_known(self) -> bool:
         """Whether the list says how many files and rows are live in it."""
-        return self.counts_known and None not in (self.added_rows, self.existing_rows)
+        return self.counts_known and None not in (self.added_rows, self.existing_rows, self.deleted_rows)
 
 
 class TableHistory(Protocol):

@@ -11,6 +11,7 @@ from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.history import DATA
 from airflow_provider_ips.core.record import ColumnRange
 from airflow_provider_ips.iceberg.avro import Header
+from airflow_provider_ips.iceberg.counting import counted
 from airflow_provider_ips.iceberg.entries import DELETED, LOWER_BOUNDS, NAN_COUNTS, UPPER_BOUNDS, EntryLayout
 from airflow_provider_ips.iceberg.splicing import needs, wants
 from airflow_provider_ips.iceberg.streams import open_stream
@@ -83,7 +84,9 @@ def column_ranges(
 def _widen(spans: Sequence[_Span], header: Header, stream: BinaryIO, selection: Selection) -> None:
     layout = EntryLayout(header, {*_BOUNDS, *needs(selection)})
     wanted = wants(selection, layout, selection.manifest.sequence_number)
-    for count, data in header.blocks(stream):
+    listed = selection.manifest
+    counts = (listed.added_files, listed.existing_files, listed.deleted_files)
+    for count, data in counted(header.blocks(stream), listed.path, counts):
         for _, _, found in layout.walk(count, data):
             own = layout.numbers(found)
             if own.status == DELETED or not wanted(own, found):

@@ -9,6 +9,7 @@ from pyiceberg.avro.decoder import new_decoder
 from pyiceberg.avro.resolver import resolve_reader
 from pyiceberg.manifest import ManifestContent, ManifestFile, PartitionFieldSummary
 
+from airflow_provider_ips.core.errors import UnsupportedTableError
 from airflow_provider_ips.iceberg.avro import Header, encode_long
 from airflow_provider_ips.iceberg.manifest_lists import READ_SCHEMA
 from airflow_provider_ips.iceberg.streams import open_stream
@@ -92,7 +93,15 @@ class _Block:
 
 def _is_optional(header: Header) -> bool:
     (field,) = (f for f in header.avro_schema["fields"] if f["field-id"] == ADDED_SNAPSHOT_ID)
-    return isinstance(field["type"], list)
+    if not isinstance(field["type"], list):
+        return False
+    if field["type"][0] != "null":
+        raise UnsupportedTableError(
+            f"a manifest list writes {field['name']!r} in an order that no Iceberg writer uses",
+            consequence="Who wrote its manifests would be misread, and their files left out",
+            remedy="rewrite the table's manifests with a current engine (CALL rewrite_manifests)",
+        )
+    return True
 
 
 @lru_cache(maxsize=8)

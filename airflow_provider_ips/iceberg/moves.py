@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from airflow_provider_ips.core.errors import UnsupportedTableError
 from airflow_provider_ips.core.selection import Take
 from airflow_provider_ips.iceberg.avro import Header
 from airflow_provider_ips.iceberg.copying import copy_file
+from airflow_provider_ips.iceberg.counting import counted, counts_of, disagreement
 from airflow_provider_ips.iceberg.manifest_lists import changed
 from airflow_provider_ips.iceberg.moved import Moved
 from airflow_provider_ips.iceberg.splicing import Splice
@@ -26,7 +26,9 @@ def copy_manifest(source_io: FileIO, target_io: FileIO, manifest: ManifestFile, 
     """Copy every byte. Sequence numbers and snapshot ids stay right: the manifest list carries what entries inherit."""
     copied = copy_file(source_io, target_io, manifest.manifest_path, path)
     if copied < manifest.manifest_length:
-        raise _disagreement(manifest, f"{copied} bytes", f"{manifest.manifest_length}")
+        raise disagreement(manifest.manifest_path, f"{copied} bytes", f"{manifest.manifest_length}")
+    if copied > manifest.manifest_length:
+        _count_entries(target_io, manifest, path)  # overwritten by another one, or listed with too small a length
     return Moved(
         manifest=changed(manifest, manifest_path=path, manifest_length=copied),
         files=(manifest.added_files_count or 0) + (manifest.existing_files_count or 0),
@@ -47,8 +49,7 @@ def splice_manifest(
         length = splice.run(source)
     files = splice.tally.files
     if selection.take is Take.ADDED and files != manifest.added_files_count:
-        # A manifest cut off between two blocks reads as a shorter one, without any error.
-        raise _disagreement(manifest, f"{files} added files", str(manifest.added_files_count))
+        raise disagreement(manifest.manifest_path, f"{files} added files", str(manifest.added_files_count))
     return splice.tally.moved(manifest, path, length, splice.first_row_id) if files else Moved(manifest=None)
 
 
@@ -68,10 +69,7 @@ def weigh_manifest(io: FileIO, manifest: ManifestFile, selection: Selection, *, 
     return splice.tally.moved(manifest, manifest.manifest_path, length, splice.first_row_id)
 
 
-def _disagreement(manifest: ManifestFile, found: str, listed: str) -> UnsupportedTableError:
-    return UnsupportedTableError(
-        f"{manifest.manifest_path} holds {found}, its manifest list says {listed}",
-        consequence="Files would be missing from the capture, or there that nobody appended",
-        remedy="check the storage; the file was cut off or overwritten. If engines can read the table, rewrite "
-        "its manifests (CALL rewrite_manifests) and process it in full once",
-    )
+def _count_entries(io: FileIO, manifest: ManifestFile, path: str) -> None:
+    with open_stream(io.new_input(path)) as stream:
+        for _ in counted(Header.read(stream).packed_blocks(stream), manifest.manifest_path, counts_of(manifest)):
+            pass

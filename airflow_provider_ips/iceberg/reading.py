@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_ips.core.files import Content, FileFacts, Status
 from airflow_provider_ips.iceberg.avro import Header
+from airflow_provider_ips.iceberg.counting import counted, counts_of
 from airflow_provider_ips.iceberg.entries import (
     CONTENT,
     CONTENT_OFFSET,
@@ -46,7 +47,7 @@ def read_entries(io: FileIO, manifest: ManifestFile) -> Iterator[FileFacts]:
     with open_stream(io.new_input(manifest.manifest_path)) as stream:
         header = Header.read(stream)
         reader = _Reader(header, manifest)
-        for count, data in header.blocks(stream):
+        for count, data in counted(header.blocks(stream), manifest.manifest_path, counts_of(manifest)):
             for _, _, found in reader.layout.walk(count, data):
                 yield reader.facts(found)
 

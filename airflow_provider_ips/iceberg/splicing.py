@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from airflow_provider_ips.core.selection import Take
 from airflow_provider_ips.iceberg.avro import SYNC_BYTES, BlockWriter, Header, encode_long
+from airflow_provider_ips.iceberg.counting import counted, counts_of
 from airflow_provider_ips.iceberg.entries import (
     ADDED,
     CONTENT_OFFSET,
@@ -51,6 +52,7 @@ class Splice:
         self, header: Header, manifest: ManifestFile, selection: Selection, create: Callable[[], BinaryIO]
     ) -> None:
         self._header = header
+        self._manifest = manifest
         self._create = create
         self._writer: BlockWriter | None = None
         self._next_row_id: int | None = manifest[LISTED_FIRST_ROW_ID]
@@ -64,7 +66,8 @@ class Splice:
 
     def run(self, source: BinaryIO) -> int:
         """Move all that is wanted, a block in memory at a time, and give the length of what was written."""
-        for count, packed in self._header.packed_blocks(source):
+        blocks = self._header.packed_blocks(source)
+        for count, packed in counted(blocks, self._manifest.manifest_path, counts_of(self._manifest)):
             pieces, kept, untouched = self._take(count, self._header.unpack(packed))
             if not kept:
                 continue

@@ -142,7 +142,9 @@ def resolved(manifest: ManifestFile, own: dict[int, Any], file: dict[int, Any], 
     )
 
 
-def listed(path: Path, version: int, first_row_id: int | None, added: int) -> ManifestFile:
+def listed(
+    path: Path, version: int, first_row_id: int | None, *, added: int = 0, existing: int = 0, deleted: int = 0
+) -> ManifestFile:
     """What a manifest list says of a manifest."""
     return changed(
         ManifestFile(*[None] * len(READ_SCHEMA.fields)),
@@ -154,8 +156,8 @@ def listed(path: Path, version: int, first_row_id: int | None, added: int) -> Ma
         min_sequence_number=1,
         added_snapshot_id=OWN_SNAPSHOT,
         added_files_count=added,
-        existing_files_count=5,
-        deleted_files_count=5,
+        existing_files_count=existing,
+        deleted_files_count=deleted,
         first_row_id=first_row_id,
     )
 
@@ -193,9 +195,11 @@ def test_a_moved_entry_reads_as_it_did(
     target.unlink(missing_ok=True)
     entries = [random_entry(rng, header, manifest_version, place) for place in range(rng.randrange(1, 12))]
     write(rng, source, header, entries, codec)
-    before = listed(source, version, 7 if version == 3 and assigns else None, added=0)
+    before = listed(source, version, 7 if version == 3 and assigns else None)
     there = read(before, source)
-    before = changed(before, added_files_count=sum(entry.status == ADDED for entry in there))
+    live = [sum(entry.status == status for entry in there) for status in (ADDED, EXISTING)]
+    names = ("added_files_count", "existing_files_count", "deleted_files_count")
+    before = changed(before, **dict(zip(names, (*live, len(entries) - sum(live)), strict=True)))
     wanted = [entry for entry in there if TAKES[take](entry)]
     selection = Selection(
         manifest=facts_of(before),
