@@ -10,7 +10,7 @@ import io
 import json
 import zlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
 from pyiceberg.avro.codecs import KNOWN_CODECS
@@ -29,13 +29,11 @@ SYNC_BYTES: Final = 16
 BLOCK_BYTES: Final = 64 * 1024
 DEFLATE_LEVEL: Final = 1
 _CONTINUES: Final = 0x80
-_SHORT: Final = tuple(bytes([value << 1]) for value in range(64))
 
 
+@lru_cache(maxsize=4096)
 def encode_long(value: int) -> bytes:
-    """Zig-zag, then seven bits a byte, lowest first."""
-    if 0 <= value < len(_SHORT):
-        return _SHORT[value]  # most of what metadata counts
+    """Zig-zag, then seven bits a byte, lowest first. Remembered: metadata repeats its counts, lengths and ids."""
     rest = (value << 1) ^ (value >> 63)
     out = bytearray()
     while rest & ~0x7F:

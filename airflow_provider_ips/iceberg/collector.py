@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -25,7 +26,8 @@ def paused_collector() -> Iterator[None]:
     The collector belongs to the whole process, and a triggerer loads many tables in threads: only one of them pauses it
     at a time, so that however their loads overlap it gets its turn whenever that one is done.
     """
-    if not gc.isenabled() or not _pauses.acquire(blocking=False):
+    pauses = _pauses
+    if not gc.isenabled() or not pauses.acquire(blocking=False):
         yield
         return
     gc.disable()
@@ -34,4 +36,16 @@ def paused_collector() -> Iterator[None]:
     finally:
         gc.collect(0)
         gc.enable()
-        _pauses.release()
+        pauses.release()
+
+
+def _begin_anew() -> None:
+    """In a child that was forked while another thread paused: that thread is not there to end its pause."""
+    global _pauses  # noqa: PLW0603 - the lock that the child was born with stays held
+    if _pauses.locked():
+        _pauses = Lock()
+        gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew)

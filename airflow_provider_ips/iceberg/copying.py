@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES: Final = 1024 * 1024
 SENT_AT_ONCE: Final = 1 << 30
+_CANNOT_SEND: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.ENOTSUP})
+"""What mounts answer that leave this call out: shared folders of virtual machines, some of FUSE."""
+MEANT_BY_URLS: Final = frozenset("?#;")
+"""Where a location has one of them, PyIceberg takes it apart whole: as a URL, which may end before its name does."""
 
 
 def copy_file(source_io: FileIO, target_io: FileIO, source: str, target: str) -> int:
@@ -47,8 +53,20 @@ def is_local(io: FileIO, path: str) -> bool:
 def _local_path(io: FileIO, path: str) -> str | None:
     if not isinstance(io, PyArrowFileIO):
         return None
+    folder, slash, name = path.rpartition("/")
+    if not folder.strip(":/") or MEANT_BY_URLS.intersection(path):
+        return _local_place(io, path)
+    place = _local_folder(io, folder)
+    return None if place is None else f"{place}{slash}{name}"
+
+
+def _local_place(io: PyArrowFileIO, path: str) -> str | None:
     scheme, netloc, bare = io.parse_location(path, io.properties)
     return bare if isinstance(io.fs_by_scheme(scheme, netloc), LocalFileSystem) else None
+
+
+# Taking a location apart costs as much as giving the file a second name, and a table's manifests share few folders.
+_local_folder = lru_cache(maxsize=8)(_local_place)
 
 
 def _within_storage(source_io: FileIO, target_io: FileIO, source: str, target: str) -> Callable[[], int] | None:
@@ -101,9 +119,10 @@ def _linked_or_sent(source: str, target: str) -> int:
     except OSError:  # another device, no such thing as links, not ours to link, too many of them
         return _sent(source, target)
     linked = os.lstat(target)
-    if stat.S_ISREG(linked.st_mode):
+    if stat.S_ISREG(linked.st_mode) and linked.st_uid == os.geteuid():
         return linked.st_size
-    os.unlink(target)  # noqa: PTH108 - the name of a symbolic link, which may lose what it points to
+    # A symbolic link, which may lose what it points to; or somebody else's file, whose rights are not ours to share.
+    os.unlink(target)  # noqa: PTH108 - the new name only
     return _sent(source, target)
 
 
@@ -114,8 +133,14 @@ def _sent(source: str, target: str) -> int:
             shutil.copyfileobj(reading, writing, CHUNK_BYTES)
             return writing.tell()
         copied = 0
-        while sent := os.sendfile(writing.fileno(), reading.fileno(), copied, SENT_AT_ONCE):
-            copied += sent
+        try:
+            while sent := os.sendfile(writing.fileno(), reading.fileno(), copied, SENT_AT_ONCE):
+                copied += sent
+        except OSError as error:
+            if copied or error.errno not in _CANNOT_SEND:
+                raise
+            shutil.copyfileobj(reading, writing, CHUNK_BYTES)
+            return writing.tell()
     return copied
 
 

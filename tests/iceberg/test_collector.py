@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -77,4 +78,17 @@ def test_loads_that_overlap_do_not_starve_the_collector() -> None:
     first.__exit__(None, None, None)
     assert gc.isenabled()
     second.__exit__(None, None, None)
+    assert gc.isenabled()
+
+
+def test_a_child_forked_in_the_middle_of_a_pause_has_its_collector() -> None:
+    """The thread that paused does not come along, and nobody else would end its pause."""
+    with paused_collector():
+        child = os.fork()
+        if child == 0:
+            is_on = gc.isenabled()
+            with paused_collector():
+                can_pause = not gc.isenabled()
+            os._exit(0 if is_on and can_pause and gc.isenabled() else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert gc.isenabled()

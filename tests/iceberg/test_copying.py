@@ -124,6 +124,50 @@ def test_where_a_second_name_cannot_be_the_bytes_are_copied(
     assert not target.samefile(source)
 
 
+def test_a_file_of_somebody_else_is_copied(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second name shares owner and rights: whoever is given the ICDC table would be given the source's file."""
+    monkeypatch.setattr("os.geteuid", lambda: source.stat().st_uid + 1)
+    io = PyArrowFileIO()
+    assert copy_file(io, io, f"file://{source}", f"file://{tmp_path}/target") == len(BYTES)
+    assert (tmp_path / "target").read_bytes() == BYTES
+    assert not (tmp_path / "target").samefile(source)
+
+
+@pytest.mark.parametrize("reason", [errno.EINVAL, errno.ENOTSUP])
+def test_a_mount_whose_kernel_does_not_copy_is_read_and_written(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int
+) -> None:
+    """Shared folders of virtual machines have neither links nor this."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(reason, "not here")
+
+    monkeypatch.setattr("os.link", refuse)
+    monkeypatch.setattr("os.sendfile", refuse)
+    io = PyArrowFileIO()
+    assert copy_file(io, io, f"file://{source}", f"file://{tmp_path}/target") == len(BYTES)
+    assert (tmp_path / "target").read_bytes() == BYTES
+
+
+@pytest.mark.parametrize("spelled", ["file://{}", "file:{}", "{}"])
+@pytest.mark.parametrize("folder", ["a b", "a%20b", "ä", "a#b", "a;b", "a?b"])
+def test_files_of_one_folder_are_found_however_it_is_spelled(tmp_path: Path, folder: str, spelled: str) -> None:
+    """Many files share a folder, which is taken apart but once; each must be what PyIceberg itself would open."""
+    home = tmp_path / folder
+    home.mkdir()
+    for name in ("one", "two"):
+        (home / name).write_bytes(name.encode())
+    io = PyArrowFileIO()
+    for name in ("one", "two"):
+        location = spelled.format(home / name)
+        if io.new_input(location).exists():
+            copy_file(io, io, location, spelled.format(tmp_path / f"{name}-copied"))
+            assert (tmp_path / f"{name}-copied").read_bytes() == name.encode()
+        else:
+            with pytest.raises(FileNotFoundError):
+                copy_file(io, io, location, spelled.format(tmp_path / f"{name}-copied"))
+
+
 @pytest.mark.parametrize("linked", [True, False])
 def test_a_target_that_is_there_is_refused_and_the_source_stays_whole(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, linked: bool
