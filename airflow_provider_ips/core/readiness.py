@@ -3,45 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_ips.core.errors import GapError, InputError
+from airflow_provider_ips.core.errors import GapError
 from airflow_provider_ips.core.history import head_position, position_of, walk_back
 from airflow_provider_ips.core.plan import plan_capture
 from airflow_provider_ips.core.positions import Position, format_time
 from airflow_provider_ips.core.record import Decision, Kind, Volume
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from airflow_provider_ips.core.history import SnapshotFacts, TableHistory
     from airflow_provider_ips.core.selection import CapturePlan
     from airflow_provider_ips.core.settings import CaptureSettings
     from airflow_provider_ips.core.thresholds import AtLeast, Thresholds
-
-
-class Require(StrEnum):
-    """How many of several tables must be ready."""
-
-    ANY = "any"
-    ALL = "all"
-
-    @classmethod
-    def parse(cls, value: object) -> Self:
-        """Read ``any`` or ``all``."""
-        if value in ("any", "all"):
-            return cls(str(value))
-        raise InputError(
-            f"require={value!r} is unknown",
-            consequence="It would not be clear how many of the tables to wait for",
-            remedy="use 'any' or 'all'",
-        )
-
-    def holds(self, verdicts: Sequence[Readiness]) -> bool:
-        """Whether these tables together are ready."""
-        ready = [verdict.ready for verdict in verdicts]
-        return all(ready) if self is Require.ALL else any(ready)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

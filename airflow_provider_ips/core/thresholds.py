@@ -4,9 +4,38 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Self
+from enum import StrEnum
+from typing import TYPE_CHECKING, Self
 
 from airflow_provider_ips.core.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_provider_ips.core.readiness import Readiness
+
+
+class Require(StrEnum):
+    """How many of several tables must be ready."""
+
+    ANY = "any"
+    ALL = "all"
+
+    @classmethod
+    def parse(cls, value: object) -> Self:
+        """Read ``any`` or ``all``."""
+        if value in ("any", "all"):
+            return cls(str(value))
+        raise InputError(
+            f"require={value!r} is unknown",
+            consequence="It would not be clear how many of the tables to wait for",
+            remedy="use 'any' or 'all'",
+        )
+
+    def holds(self, verdicts: Sequence[Readiness]) -> bool:
+        """Whether these tables together are ready."""
+        ready = [verdict.ready for verdict in verdicts]
+        return all(ready) if self is Require.ALL else any(ready)
 
 
 @dataclass(frozen=True, slots=True, init=False)

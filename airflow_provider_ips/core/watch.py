@@ -9,9 +9,8 @@ from datetime import datetime
 from typing import Any, Self
 
 from airflow_provider_ips.core.errors import InputError
-from airflow_provider_ips.core.readiness import Require
 from airflow_provider_ips.core.settings import CaptureSettings, InitialPosition, SourceTable
-from airflow_provider_ips.core.thresholds import Thresholds
+from airflow_provider_ips.core.thresholds import Require, Thresholds
 
 MISSING = ("wait", "fail")
 

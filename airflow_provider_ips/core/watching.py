@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_ips.core.errors import InputError, SourceError
 from airflow_provider_ips.core.history import head_position
 from airflow_provider_ips.core.positions import Position
-from airflow_provider_ips.core.readiness import Readiness, Require, Sighting, assess, look, look_across_rollback
+from airflow_provider_ips.core.readiness import Readiness, Sighting, assess, look, look_across_rollback
+from airflow_provider_ips.core.thresholds import Require
 from airflow_provider_ips.core.watch import SourceKey
 
 if TYPE_CHECKING:

@@ -59,9 +59,9 @@ def capture(  # noqa: PLR0913 - what a capture may be asked for, by keyword
     plan = _plan(source, start, _snapshot_id("until", until), wanted)
     if partitions is not None:
         plan = _narrowed(source, plan, partitions)
-    if not dry_run:
-        check_icdc_namespace(catalog, into.rpartition(".")[0])
     makes_table = not (dry_run or plan.is_empty)
+    if makes_table:
+        check_icdc_namespace(catalog, into.rpartition(".")[0])
     ready = prepare_icdc(
         catalog,
         source,

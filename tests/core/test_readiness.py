@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from airflow_provider_ips.core.errors import GapError, InputError, RefusedOperationError
 from airflow_provider_ips.core.history import head_position
 from airflow_provider_ips.core.memory import FILE_BYTES, InMemoryHistory
-from airflow_provider_ips.core.readiness import Require, assess, look, look_across_rollback
+from airflow_provider_ips.core.readiness import assess, look, look_across_rollback
 from airflow_provider_ips.core.record import Volume
 from airflow_provider_ips.core.settings import CaptureSettings
-from airflow_provider_ips.core.thresholds import AtLeast, Thresholds
+from airflow_provider_ips.core.thresholds import AtLeast, Require, Thresholds
 
 SETTINGS = CaptureSettings()
 CHANGES = CaptureSettings(data_operations=("append", "overwrite", "delete"))
