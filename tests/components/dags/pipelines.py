@@ -55,7 +55,7 @@ backfilled = pipeline(
     start_date=datetime(2026, 1, 1, tzinfo=UTC),
     end_date=datetime(2026, 1, 9, tzinfo=UTC),
     max_active_runs=1,
-    retries=20,
+    retries=200,
     has_gate=False,
 )
 by_interval = pipeline(
