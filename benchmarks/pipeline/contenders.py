@@ -10,7 +10,7 @@ from airflow_provider_ips.core.stamps import STAMP
 from airflow_provider_ips.iceberg import capture, drop_icdc
 from benchmarks.compare.run import in_short
 from benchmarks.pipeline import logic
-from benchmarks.pipeline.lake import COPY_ON_WRITE, DEVICES, EVENTS, MERGE_ON_READ, Arrival, Tables, in_spark
+from benchmarks.pipeline.lake import COPY_ON_WRITE, MERGE_ON_READ, Arrival, Scene, Tables, in_spark
 from benchmarks.pipeline.session import CATALOG
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from airflow_provider_ips.core.record import SourceRecord
     from benchmarks.pipeline.session import Session
-    from benchmarks.pipeline.shape import Shape
 
 CHANGES: Final = ("append", "overwrite", "delete")
 
@@ -30,7 +29,7 @@ class Situation:
     """Where a contender stands when the new day has arrived."""
 
     session: Session
-    shape: Shape
+    scene: Scene
     arrival: Arrival
     tables: Tables
     seen_daily: int
@@ -58,7 +57,10 @@ class _Base:
         return {}
 
     def _merge_daily(self, events: str) -> None:
-        self.at.session.run(logic.merge_daily(in_spark(self.at.tables.daily), logic.daily(events, DEVICES)))
+        self.at.session.run(logic.merge_daily(in_spark(self.at.tables.daily), self._daily_of(events)))
+
+    def _daily_of(self, events: str) -> str:
+        return logic.daily(events, in_spark(self.at.scene.devices))
 
     def _merge_accounts(self, touched: str) -> None:
         """Both branches of the merge ask who was touched: found out once."""
@@ -73,8 +75,9 @@ class Lookback(_Base):
     """Read the last days again and overwrite their partitions; aggregate everything again."""
 
     def daily(self) -> None:
-        events = f"(SELECT * FROM {in_spark(EVENTS)} WHERE event_date >= DATE'{self.at.shape.first_day}')"
-        self.at.session.run(logic.overwrite(in_spark(self.at.tables.daily), logic.daily(events, DEVICES)))
+        scene = self.at.scene
+        events = f"(SELECT * FROM {in_spark(scene.events)} WHERE event_date >= DATE'{scene.shape.first_day}')"
+        self.at.session.run(logic.overwrite(in_spark(self.at.tables.daily), self._daily_of(events)))
 
     def accounts(self) -> None:
         tables = self.at.tables
@@ -90,7 +93,7 @@ class Capture(_Base):
     records: dict[str, SourceRecord] = field(default_factory=dict)
 
     def daily(self) -> None:
-        record = self._capture(EVENTS, since=self.at.arrival.seen_snapshot)
+        record = self._capture(self.at.scene.events, since=self.at.arrival.seen_snapshot)
         # Adding twice would be wrong. The merge's snapshot carries the capture's id, and a retry finds it there.
         stamp = f"{record.source}-{record.to_inclusive.snapshot_id}"
         if not self._holds(stamp):
@@ -142,10 +145,10 @@ class Streaming(_Base):
     """
 
     def daily(self) -> None:
-        self._stream(EVENTS, "daily", self._merge_batch, {})
+        self._stream(self.at.scene.events, "daily", self._merge_batch, {})
 
     def accounts(self) -> None:
-        self._stream(EVENTS, "accounts", self._touch_batch, {})
+        self._stream(self.at.scene.events, "accounts", self._touch_batch, {})
 
     def remarks(self) -> dict[str, Any]:
         """What a stream of stage 1's target gives."""
@@ -158,7 +161,7 @@ class Streaming(_Base):
 
     def _merge_batch(self, batch: DataFrame, _: int) -> None:
         batch.createOrReplaceTempView("batch")
-        query = logic.merge_daily(in_spark(self.at.tables.daily), logic.daily("batch", DEVICES))
+        query = logic.merge_daily(in_spark(self.at.tables.daily), self._daily_of("batch"))
         batch.sparkSession.sql(query).collect()
 
     def _touch_batch(self, batch: DataFrame, _: int) -> None:
@@ -180,7 +183,7 @@ class Streaming(_Base):
         since = {"stream-from-timestamp": str((after_ms or self.at.arrival.seen_at_ms) + 1)}
         stream = self.at.session.spark.readStream.format("iceberg").options(**since, **options).load(in_spark(table))
         writer = stream.writeStream.foreachBatch(work).trigger(availableNow=True)
-        query = writer.option("checkpointLocation", f"file://{self.at.session.folder}/stream-{name}").start()
+        query = writer.option("checkpointLocation", f"file://{self.at.session.folder}/stream-{table}-{name}").start()
         try:
             query.awaitTermination()
         finally:
@@ -209,7 +212,7 @@ class Changelog(_Base):
     """Iceberg's ``create_changelog_view``. It refuses delete files, so that its stage 1 must copy on write."""
 
     def daily(self) -> None:
-        view = self._view(EVENTS, self.at.arrival.seen_snapshot)
+        view = self._view(self.at.scene.events, self.at.arrival.seen_snapshot)
         self._merge_daily(f"(SELECT * FROM {view} WHERE _change_type = 'INSERT')")
 
     def accounts(self) -> None:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from benchmarks.pipeline.session import Session
     from benchmarks.pipeline.shape import Shape
 
-EVENTS: Final = "raw.events"
-DEVICES: Final = f"{CATALOG}.raw.devices"
 SPLIT_BYTES: Final = 16 * 2**20
 MERGE_ON_READ: Final = {
     "write.merge.mode": "merge-on-read",
@@ -60,6 +58,33 @@ class Tables:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """The tables that a contender works with. A lake has two of them: the one that counts, and a small one before."""
+
+    shape: Shape
+    prefix: str = ""
+
+    @property
+    def raw(self) -> str:
+        """The namespace of what stage 1 reads."""
+        return f"{self.prefix}raw"
+
+    @property
+    def events(self) -> str:
+        """What players send."""
+        return f"{self.raw}.events"
+
+    @property
+    def devices(self) -> str:
+        """What they play on."""
+        return f"{self.raw}.devices"
+
+    def tables(self, contender: str) -> Tables:
+        """Its targets."""
+        return Tables(namespace=f"{self.prefix}{contender}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
     """What the consumers of the raw table know of it."""
 
@@ -90,55 +115,56 @@ def in_spark(table: str) -> str:
     return f"{CATALOG}.{table}"
 
 
-def make_raw(session: Session, shape: Shape, cache: Path) -> Arrival:
+def make_raw(session: Session, scene: Scene, cache: Path) -> Arrival:
     """The days before in one snapshot, and in a second one the new day with the late rows of the others."""
-    home = cache / shape.base_name
+    shape, home = scene.shape, cache / scene.shape.base_name
     session.run(
-        f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.raw",
+        f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{scene.raw}",
         f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.icdc",
-        f"CREATE TABLE {DEVICES} USING iceberg AS SELECT * FROM parquet.`{home}/devices`",
-        f"CREATE TABLE {in_spark(EVENTS)} (account_id BIGINT, title_id INT, device_id INT, event_at BIGINT, "
+        f"CREATE TABLE {in_spark(scene.devices)} USING iceberg AS SELECT * FROM parquet.`{home}/devices`",
+        f"CREATE TABLE {in_spark(scene.events)} (account_id BIGINT, title_id INT, device_id INT, event_at BIGINT, "
         "payload STRING, event_date DATE) USING iceberg PARTITIONED BY (event_date) "
         # A stream does not adapt its splits to the cores, as a batch does, and would parse a day in one task.
         f"TBLPROPERTIES ('read.split.target-size' = '{SPLIT_BYTES}')",
     )
     ages = range(1, shape.days + 1)
-    _register(session, "before", {age: home / "events" / f"age={age}" for age in ages})
-    seen = session.catalog.load_table(EVENTS).current_snapshot()
+    _register(session, scene, "before", {age: home / "events" / f"age={age}" for age in ages})
+    seen = session.catalog.load_table(scene.events).current_snapshot()
     if seen is None:
         raise RuntimeError("no event was generated for the days before")
     arriving = {0: home / "events" / "age=0"}
     if shape.late_views:
         arriving |= {age: home / f"late-{shape.late_views}" / f"age={age}" for age in ages}
-    _register(session, "arriving", arriving)
+    _register(session, scene, "arriving", arriving)
     return Arrival(seen_snapshot=seen.snapshot_id, seen_at_ms=seen.timestamp_ms)
 
 
-def _register(session: Session, name: str, folders: Mapping[int, Path]) -> None:
+def _register(session: Session, scene: Scene, name: str, folders: Mapping[int, Path]) -> None:
     """One snapshot that adds the files as they are."""
-    home = session.folder / "raw" / name
+    home = session.folder / scene.raw / name
     for age, folder in folders.items():
         partition = home / f"event_date={day(age)}"
         partition.mkdir(parents=True)
         for file in folder.glob("*.parquet"):
             os.link(file, partition / file.name)
     session.run(
-        f"CALL {CATALOG}.system.add_files(table => '{EVENTS}', source_table => '`parquet`.`{home}`', "
+        f"CALL {CATALOG}.system.add_files(table => '{scene.events}', source_table => '`parquet`.`{home}`', "
         "check_duplicate_files => false)"
     )
 
 
-def make_targets(session: Session, shape: Shape, cache: Path, layouts: Mapping[str, Mapping[str, str]]) -> None:
+def make_targets(session: Session, scene: Scene, cache: Path, layouts: Mapping[str, Mapping[str, str]]) -> None:
     """The same rows for each, in files of the same sizes; a layout says how merges write."""
+    shape = scene.shape
     daily = f"parquet.`{cache / shape.base_name}/daily`"
     first: Tables | None = None
-    for namespace, properties in layouts.items():
-        tables = Tables(namespace=namespace)
+    for contender, properties in layouts.items():
+        tables = scene.tables(contender)
         stated = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
         options = f"TBLPROPERTIES ({stated})" if stated else ""
         accounts = f"SELECT * FROM {in_spark(first.accounts)}" if first else logic.per_account(in_spark(tables.daily))
         session.run(
-            f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{namespace}",
+            f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{tables.namespace}",
             f"CREATE TABLE {in_spark(tables.daily)} USING iceberg PARTITIONED BY (event_date) {options} AS "
             f"SELECT {', '.join((*logic.DAILY_KEY, *logic.MERGED))} FROM {daily} "
             f"WHERE age <= {shape.days} ORDER BY event_date, account_id, title_id",
@@ -148,12 +174,13 @@ def make_targets(session: Session, shape: Shape, cache: Path, layouts: Mapping[s
         first = first or tables
 
 
-def make_exact(session: Session, arrival: Arrival, truth: Tables, into: Tables) -> None:
+def make_exact(session: Session, scene: Scene, arrival: Arrival) -> None:
     """Plain tables of exactly what changed: the rows that arrived, and the daily rows that are not what they were.
 
     Both are copies, made when somebody has already found out; no contender could have them.
     """
-    events, daily = in_spark(EVENTS), in_spark(truth.daily)
+    truth, into = scene.tables("lookback"), scene.tables("exact")
+    events, daily = in_spark(scene.events), in_spark(truth.daily)
     columns = "account_id, title_id, device_id, event_at, payload, event_date"
     reader = session.spark.read.option("start-snapshot-id", str(arrival.seen_snapshot)).format("iceberg")
     reader.load(events).selectExpr(*columns.split(", ")).createOrReplaceTempView("arrived")

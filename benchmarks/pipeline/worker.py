@@ -11,11 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.pipeline import lake, logic
+from benchmarks.pipeline import lake
 from benchmarks.pipeline.contenders import BY_NAME, Situation
 from benchmarks.pipeline.generator import generate
 from benchmarks.pipeline.judge import differences
-from benchmarks.pipeline.lake import DEVICES, Arrival, Tables, in_spark
+from benchmarks.pipeline.lake import Arrival, Scene, in_spark
 from benchmarks.pipeline.meter import Span, costs, metered
 from benchmarks.pipeline.session import open_session
 from benchmarks.pipeline.shape import Shape
@@ -23,49 +23,59 @@ from benchmarks.pipeline.shape import Shape
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from benchmarks.pipeline.contenders import Contender
     from benchmarks.pipeline.session import Session
 
     Order = Mapping[str, Any]
 
 
-WARM_ROWS: Final = 20_000
+REHEARSAL: Final = Scene(shape=Shape(scale=0.1, days=2), prefix="rehearsal_")
+"""What each contender works on first: enough for the Java machine to have compiled what its two stages run.
+
+A cold one takes seconds for that. In jobs of hours they are nothing, and here they would be much of what the shorter
+contenders take.
+"""
 
 
 def make_data(order: Order) -> dict[str, Any]:
     """What no lake has yet."""
     with open_session(Path(order["lake"])) as session:
-        generate(session.spark, _shape(order), Path(order["cache"]))
+        for scene in _scenes(order):
+            generate(session.spark, scene.shape, Path(order["cache"]))
     return {}
 
 
 def make_lake(order: Order) -> dict[str, Any]:
-    """The raw table and the targets."""
-    cache = Path(order["cache"])
+    """The raw tables and the targets."""
+    cache, arrivals = Path(order["cache"]), {}
     with open_session(Path(order["lake"])) as session:
-        arrival = lake.make_raw(session, _shape(order), cache)
-        lake.make_targets(session, _shape(order), cache, {name: BY_NAME[name].layout for name in order["contenders"]})
-        events = session.catalog.load_table(lake.EVENTS).inspect.snapshots().to_pylist()[-1]["summary"]
+        for scene in _scenes(order):
+            arrivals[scene.prefix] = lake.make_raw(session, scene, cache).to_json()
+            lake.make_targets(session, scene, cache, {name: BY_NAME[name].layout for name in order["contenders"]})
+        events = session.catalog.load_table(_scene(order).events).inspect.snapshots().to_pylist()[-1]["summary"]
     counts = {"events": dict(events)["total-records"], "arrived": dict(events)["added-records"]}
-    return {"arrival": arrival.to_json(), "counts": {name: int(count) for name, count in counts.items()}}
+    return {"arrivals": arrivals, "counts": {name: int(count) for name, count in counts.items()}}
 
 
 def make_exact(order: Order) -> dict[str, Any]:
     """What the lower bound is handed: known once the lookback has run."""
     with open_session(Path(order["lake"])) as session:
-        truth, into = Tables(namespace="lookback"), Tables(namespace="exact")
-        lake.make_exact(session, Arrival.parse(order["arrival"]), truth, into)
+        for scene in _scenes(order):
+            lake.make_exact(session, scene, _arrival(order, scene))
     return {}
 
 
 def contend(order: Order) -> dict[str, Any]:
-    """Both stages, metered."""
+    """Both stages, rehearsed and then metered."""
     folder, spans = Path(order["lake"]), list[Span]()
     event_log = folder / "event-logs" / order["contender"]
     with open_session(folder, event_log=event_log) as session:
-        situation = _situation(order, session)
-        seen_accounts = _head(session, situation.tables.accounts)
-        contender = BY_NAME[order["contender"]].make(situation)
-        _warm_up(session, situation)
+        rehearsed = _contender(order, REHEARSAL, session)
+        rehearsed.daily()
+        rehearsed.accounts()
+        tables = _scene(order).tables(order["contender"])
+        seen = {"daily": _head(session, tables.daily), "accounts": _head(session, tables.accounts)}
+        contender = _contender(order, _scene(order), session)
         pid = session.spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001
         with metered("daily", pid, spans):
             contender.daily()
@@ -73,32 +83,21 @@ def contend(order: Order) -> dict[str, Any]:
             contender.accounts()
         remarks = contender.remarks()
         written = {
-            "daily": lake.written(session, situation.tables.daily, situation.seen_daily),
-            "accounts": lake.written(session, situation.tables.accounts, seen_accounts),
+            "daily": lake.written(session, tables.daily, seen["daily"]),
+            "accounts": lake.written(session, tables.accounts, seen["accounts"]),
         }
     found = costs(spans, event_log, written)
     return {"stages": {stage: asdict(cost) for stage, cost in found.items()}, "remarks": remarks}
 
 
-def _warm_up(session: Session, at: Situation) -> None:
-    """Both queries over a few rows, into nothing.
-
-    A cold Java machine takes seconds to compile them. In jobs of hours that is nothing, and here it would be much of
-    what the shorter ones take.
-    """
-    events = f"(SELECT * FROM {in_spark(lake.EVENTS)} WHERE event_date = DATE'{at.shape.first_day}' LIMIT {WARM_ROWS})"
-    days = f"(SELECT * FROM {in_spark(at.tables.daily)} LIMIT {WARM_ROWS})"
-    for query in (logic.daily(events, DEVICES), logic.per_account(days)):
-        session.spark.sql(query).write.format("noop").mode("overwrite").save()
-
-
 def compare(order: Order) -> dict[str, Any]:
     """Whether each one's targets are the lookback's, row by row."""
-    truth, found = Tables(namespace="lookback"), {}
+    scene, found = _scene(order), {}
+    truth = scene.tables("lookback")
     with open_session(Path(order["lake"])) as session:
         _see_that_differences_show(session, truth.accounts)
         for name in order["contenders"]:
-            pairs = zip(truth.both, Tables(namespace=name).both, strict=True)
+            pairs = zip(truth.both, scene.tables(name).both, strict=True)
             found[name] = [asdict(differences(session.spark, in_spark(a), in_spark(b))) for a, b in pairs]
     return found
 
@@ -111,19 +110,28 @@ def _see_that_differences_show(session: Session, table: str) -> None:
         raise RuntimeError(f"{table} has not changed since the day before, or the comparison does not see it")
 
 
-def _shape(order: Order) -> Shape:
-    return Shape(**order["shape"])
+def _scene(order: Order) -> Scene:
+    return Scene(shape=Shape(**order["shape"]))
 
 
-def _situation(order: Order, session: Session) -> Situation:
-    tables = Tables(namespace=order["contender"])
-    return Situation(
+def _scenes(order: Order) -> tuple[Scene, Scene]:
+    return REHEARSAL, _scene(order)
+
+
+def _arrival(order: Order, scene: Scene) -> Arrival:
+    return Arrival.parse(order["arrivals"][scene.prefix])
+
+
+def _contender(order: Order, scene: Scene, session: Session) -> Contender:
+    tables = scene.tables(order["contender"])
+    situation = Situation(
         session=session,
-        shape=_shape(order),
-        arrival=Arrival.parse(order["arrival"]),
+        scene=scene,
+        arrival=_arrival(order, scene),
         tables=tables,
         seen_daily=_head(session, tables.daily),
     )
+    return BY_NAME[order["contender"]].make(situation)
 
 
 def _head(session: Session, table: str) -> int:
