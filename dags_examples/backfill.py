@@ -13,7 +13,7 @@ from pathlib import Path
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, task_group
 
-from airflow_provider_ips import IpBackfillOperator, IpCaptureOperator, IpCommitOperator, ips_params
+from airflow_provider_ips import IpBackfillOperator, IpCaptureOperator, IpCommitOperator, iceberg_asset, ips_params
 
 # Spark's name of the catalog, and the Airflow connection to the same one.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
@@ -26,6 +26,7 @@ with DAG("ips_backfill", schedule=None, params=ips_params(), tags=["ips", "examp
         source_table=SOURCE,
         iceberg_conn_id=LAKE,
         max_partitions=7,  # a week at a time
+        runs=("partitions", "full"),  # the job replaces whole days, and a range hands over what was added to them
         target_tables=TARGET,
         stages=[TARGET, f"{TARGET}_agg"],
     )
@@ -39,14 +40,15 @@ with DAG("ips_backfill", schedule=None, params=ips_params(), tags=["ips", "examp
         refill = SparkSubmitOperator(
             task_id="refill",
             application=str(JOBS / "playback_refill.py"),
-            application_args=[
-                *("--source", capture.output[SOURCE]),
-                *("--target", f"{LAKE}.{TARGET}"),
-                *("--first", capture.output[f"{SOURCE}.lower.event_date"]),
-                *("--last", capture.output[f"{SOURCE}.upper.event_date"]),
-            ],
+            application_args=["--source", capture.output[SOURCE], "--target", f"{LAKE}.{TARGET}"],
             max_active_tis_per_dagrun=2,  # how many chunks are processed at a time
         )
-        capture >> refill >> IpCommitOperator(task_id="commit", capture=capture)
+        commit = IpCommitOperator(
+            task_id="commit",
+            capture=capture,
+            # Wakes the stages that are scheduled on the target; others come with their next run.
+            target_assets=iceberg_asset(TARGET, iceberg_conn_id=LAKE),
+        )
+        capture >> refill >> commit
 
     chunk.expand(chunk=plan.output)

@@ -1,6 +1,6 @@
 """A backfill in chunks: units that must stay together, grouped until a bound is met.
 
-A unit is all that the source holds for one value of a partition column, or one snapshot of a range. Chunks are runs of
+A unit is all that the source holds of one value of a partition column, or one snapshot of a range. Chunks are runs of
 consecutive units: together they are the whole selection, no unit is in two of them, and only a unit that exceeds a
 bound by itself makes a chunk that does.
 """
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from airflow_provider_ips.core.asked import Asked
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.identifiers import digest
-from airflow_provider_ips.core.record import Decision
+from airflow_provider_ips.core.record import Decision, Volume
+from airflow_provider_ips.core.spans import Held, Values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,8 +29,11 @@ class Unit:
     """What may not be split. ``None`` is unknown, never zero."""
 
     label: str
-    partitions: frozenset[str] = frozenset()
-    """Partitions by their names among a table's, as :func:`partition_name` makes them; none for a snapshot."""
+    partitions: int = 0
+    """How many it is made of; none for a snapshot."""
+
+    held: Held | None = None
+    """What these hold of the column that the units are of; None for a snapshot."""
 
     end: str | None = None
     """The snapshot that a range ends with here, inclusive."""
@@ -37,8 +41,11 @@ class Unit:
     files: int | None = 0
     records: int | None = 0
     size_bytes: int | None = 0
-    hull: tuple[Any, Any] | None = None
-    """The lowest and highest value of the column that the units are of; None where that is not known."""
+
+    @property
+    def volume(self) -> Volume:
+        """How much it is."""
+        return Volume(files=self.files, records=self.records, size_bytes=self.size_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +74,11 @@ def grouped(units: Sequence[Unit], bounds: Bounds) -> list[tuple[Unit, ...]]:
     return [tuple(group) for group in groups]
 
 
+def exceeded(units: Sequence[Unit], bounds: Bounds) -> bool:
+    """Tell of a group whether it has more than a chunk may, which a single unit alone can."""
+    return not _fits(units, bounds.effective)
+
+
 def _fits(units: Sequence[Unit], bounds: Bounds) -> bool:
     """What is unknown fits nowhere: a bound that cannot be checked would be none."""
     sums = (len(units), total(unit.files for unit in units), total(unit.size_bytes for unit in units))
@@ -82,11 +94,6 @@ def total(amounts: Any) -> int | None:  # noqa: ANN401 - any iterable of numbers
     return None if None in listed else sum(listed)
 
 
-def partition_name(spec_id: int, partition: tuple[Any, ...]) -> str:
-    """Name a partition among all of a table's, whatever the types of its values: a chunk travels as JSON."""
-    return digest(str(spec_id), repr(partition), length=16)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
     """What one mapped capture takes: the argument ``chunk`` of an ``IpCaptureOperator``."""
@@ -97,14 +104,14 @@ class Chunk:
     source: str
     branch: str
     asked: Asked
-    partitions: frozenset[str] = frozenset()
-    """The partitions it is made of; none where it is a range of snapshots."""
+    values: Values | None = None
+    """What it is made of; None where it is a range of snapshots."""
+
+    partitions: int = 0
+    """How many the plan has counted."""
 
     as_of: str | None = None
     """The snapshot whose rows are meant; None for those that are live when the chunk is captured."""
-
-    hull: tuple[str, Any, Any] | None = None
-    """A column, and its lowest and highest value among the partitions: manifests beyond need not be opened."""
 
     files: int | None
     records: int | None
@@ -119,14 +126,14 @@ class Chunk:
             self.source,
             self.branch,
             repr(sorted(self.asked.to_json().items())),
-            *sorted(self.partitions),
+            repr(None if self.values is None else self.values.to_json()),
             self.as_of or "",
         )
 
     @property
     def is_of_partitions(self) -> bool:
         """Whole partitions, not a range."""
-        return bool(self.partitions)
+        return self.values is not None
 
     def __str__(self) -> str:
         """As logs and errors tell it."""
@@ -142,9 +149,9 @@ class Chunk:
             "source": self.source,
             "branch": self.branch,
             "asked": self.asked.to_json(),
-            "partitions": sorted(self.partitions),
+            "values": None if self.values is None else self.values.to_json(),
+            "partitions": self.partitions,
             "as_of": self.as_of,
-            "hull": None if self.hull is None else list(self.hull),
             "files": self.files,
             "records": self.records,
             "bytes": self.size_bytes,
@@ -169,7 +176,6 @@ class Chunk:
     def _parsed(cls, raw: Mapping[str, Any]) -> Self:
         if raw["schema_version"] != SCHEMA_VERSION:
             raise ValueError(raw["schema_version"])
-        hull = raw["hull"]
         return cls(
             number=raw["number"],
             of=raw["of"],
@@ -177,9 +183,9 @@ class Chunk:
             source=raw["source"],
             branch=raw["branch"],
             asked=Asked.from_json(raw["asked"]),
-            partitions=frozenset(raw["partitions"]),
+            values=None if raw["values"] is None else Values.from_json(raw["values"]),
+            partitions=raw["partitions"],
             as_of=raw["as_of"],
-            hull=None if hull is None else (hull[0], hull[1], hull[2]),
             files=raw["files"],
             records=raw["records"],
             size_bytes=raw["bytes"],
@@ -207,16 +213,3 @@ def label_of(units: Sequence[Unit]) -> str:
     """From the first to the last."""
     first, last = units[0].label, units[-1].label
     return first if len(units) == 1 else f"{first} … {last}"
-
-
-def hull_of(units: Sequence[Unit]) -> tuple[Any, Any] | None:
-    """From the lowest value to the highest, if all are known and travel as JSON."""
-    hulls = [unit.hull for unit in units]
-    if any(hull is None or not _travels(hull) for hull in hulls):
-        return None
-    known = [hull for hull in hulls if hull is not None]
-    return min(low for low, _ in known), max(high for _, high in known)
-
-
-def _travels(hull: tuple[Any, Any]) -> bool:
-    return all(isinstance(value, int | str) and not isinstance(value, bool) for value in hull)

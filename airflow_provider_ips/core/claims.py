@@ -26,12 +26,15 @@ Span = tuple[Any, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """Which part of a source: values of one of its columns, or a stretch of its history."""
+    """Which part of a source: values of one of its columns, or rows of which that cannot be told.
+
+    Two stretches of its history may both hold rows of one day, so they are never apart for being of different times.
+    """
 
     source: str
     branch: str
     column: str | None
-    """None for a stretch of history: then the spans are of sequence numbers."""
+    """None for a stretch of history, and for a table without partitions."""
 
     spans: tuple[Span, ...] | None
     """Both ends included. None where values cannot be told: then it may be anything."""
@@ -40,7 +43,7 @@ class Extent:
         """Tell whether both may reach the same rows of a target. What cannot be compared may."""
         if (self.source, self.branch, self.column) != (other.source, other.branch, other.column):
             return True
-        if self.spans is None or other.spans is None:
+        if self.column is None or self.spans is None or other.spans is None:
             return True
         return any(_meet(one, two) for one in self.spans for two in other.spans)
 
@@ -141,8 +144,22 @@ def refused(mine: Claim, other: Claim) -> CheckpointConflictError:
     )
 
 
+def refused_to_wait(mine: Claim, other: Claim) -> CheckpointConflictError:
+    """Say that the other one's turn never comes while this one waits."""
+    return CheckpointConflictError(
+        f"the backfill of run {other.run} ({other.told}) writes {mine.target} as well, and is queued behind this run: "
+        "the DAG has max_active_runs=1",
+        consequence="It begins when this run has ended, so waiting for it would never end",
+        remedy="mark one of the two runs failed, and clear the other one's plan; or allow more runs at a time, by "
+        "max_active_runs of the DAG",
+    )
+
+
 def _meet(one: Span, two: Span) -> bool:
+    """A stretch that ends before it begins proves nothing, so it may meet anything."""
     try:
+        if one[0] > one[1] or two[0] > two[1]:
+            return True
         return bool(one[0] <= two[1] and two[0] <= one[1])
     except TypeError:
         return True

@@ -13,7 +13,6 @@ from pyiceberg.transforms import DayTransform, IdentityTransform, VoidTransform
 from pyiceberg.types import DateType, PrimitiveType, TimestampNanoType, TimestampType
 
 from airflow_provider_ips.core.asked import PREFIX
-from airflow_provider_ips.core.backfill import partition_name
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.files import Status
 from airflow_provider_ips.core.history import DATA
@@ -22,6 +21,7 @@ from airflow_provider_ips.core.selection import Selection, Take
 from airflow_provider_ips.iceberg.conditions import Comparison, Every, comparisons_in, parse_condition, resolve
 from airflow_provider_ips.iceberg.faults import mapped
 from airflow_provider_ips.iceberg.intervals import EVERYTHING, NOTHING, PART, Presence, Share, share_of
+from airflow_provider_ips.iceberg.members import Members
 from airflow_provider_ips.iceberg.values import decode_bound, to_json_value
 
 if TYPE_CHECKING:
@@ -46,9 +46,16 @@ def narrow(source: IcebergSource, plan: CapturePlan, condition: str) -> CaptureP
 
 
 def narrow_to_chunk(source: IcebergSource, plan: CapturePlan, chunk: Chunk) -> CapturePlan:
-    """Leave of a plan the partitions of a chunk, of what its backfill's filter selects."""
+    """Leave of a plan what holds the values of a chunk, of what its backfill's filter selects."""
     narrowing = _Narrowing(source, chunk.asked.partitions, chunk)
-    return _left(source, plan, narrowing, told=chunk.asked.partitions or chunk.label)
+    narrowed = _left(source, plan, narrowing, told=chunk.asked.partitions or chunk.label)
+    if not narrowed.is_empty or not chunk.files:
+        return narrowed
+    note = (
+        f"the plan has counted {chunk.files:,} files of {chunk}, and no live file has its values any more: they were "
+        "deleted since, and what the target has of them stays"
+    )
+    return replace(narrowed, warnings=(*narrowed.warnings, note))
 
 
 def passes_over_nothing(plan: CapturePlan, narrowed: CapturePlan) -> bool:
@@ -108,8 +115,8 @@ class _Narrowing:
             ALL if text is None else resolve(parse_condition(text), source.metadata.schema(), table=source.name)
         )
         self._decided: dict[tuple[int, Partition], Share] = {}
-        self._chosen = None if chunk is None else chunk.partitions
-        self._hull = _hull_of(chunk, source)
+        self._members = _members(source, chunk)
+        self._hull = ALL if self._members is None else self._members.hull
         tests = [*comparisons_in(self._node), *comparisons_in(self._hull)]
         self._types = {test.field_id: self._type_of(test) for test in tests}
         for test in tests:
@@ -146,15 +153,19 @@ class _Narrowing:
 
     def _is_selected(self, file: FileFacts) -> bool:
         place = (file.spec_id, file.partition)
-        if self._chosen is not None and partition_name(*place) not in self._chosen:
-            return False
         if place not in self._decided:
-            there = [Presence.of(value) for value in file.partition]
-            self._decided[place] = self._decide(self._specs[file.spec_id], there.__getitem__)
+            self._decided[place] = self._of_place(*place)
         share = self._decided[place]
         if share == PART:
             raise self._in_part(self._specs[file.spec_id], file.partition)
         return share.all
+
+    def _of_place(self, spec_id: int, partition: Partition) -> Share:
+        there = [Presence.of(value) for value in partition]
+        share = self._decide(self._specs[spec_id], there.__getitem__)
+        if self._members is None or not share.some or self._members.has(spec_id, partition):
+            return share
+        return NOTHING
 
     def _of_manifest(self, manifest: ManifestFile) -> Share:
         spec = self._specs[manifest.partition_spec_id]
@@ -175,7 +186,7 @@ class _Narrowing:
         if not self._decide(spec, there, self._hull).some:
             return NOTHING
         share = self._decide(spec, there)
-        return share if self._chosen is None or not share.some else PART
+        return share if self._members is None or not share.some else PART
 
     def _decide(self, spec: PartitionSpec, there: Callable[[int], Presence], node: Node | None = None) -> Share:
         return _combined(node or self._node, lambda test: self._of_test(test, spec, there))
@@ -246,14 +257,12 @@ class _Narrowing:
         )
 
 
-def _hull_of(chunk: Chunk | None, source: IcebergSource) -> Node:
-    """What the partitions of a chunk lie between, so that manifests beyond it stay closed."""
-    if chunk is None or chunk.hull is None:
-        return ALL
-    column, lower, upper = chunk.hull
-    field_id = source.metadata.schema().find_field(column).field_id
-    ends = ((">=", lower), ("<=", upper))
-    return Every(parts=tuple(Comparison(column=column, field_id=field_id, operator=o, values=(v,)) for o, v in ends))
+def _members(source: IcebergSource, chunk: Chunk | None) -> Members | None:
+    """None where nothing is left out."""
+    values = None if chunk is None else chunk.values
+    if chunk is None or values is None or values.is_everything:
+        return None
+    return Members(source, chunk, values)
 
 
 def _divides(field: PartitionField, field_id: int) -> bool:

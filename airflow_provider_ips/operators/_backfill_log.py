@@ -11,7 +11,8 @@ from airflow_provider_ips.operators._log import fact, volume
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_ips.operators._backfill_run import Planned
+    from airflow_provider_ips.operators._backfill_plan import Planned
+    from airflow_provider_ips.operators._backfill_stages import Stage
 
 
 def plan_lines(planned: Planned) -> Iterator[str]:
@@ -27,18 +28,22 @@ def plan_lines(planned: Planned) -> Iterator[str]:
     if planned.column is not None:
         yield fact("cut by", planned.column)
     yield fact("writes", ", ".join(planned.wanted.targets))
-    yield f"Stage 1, {label}: {_partitions(sum(len(unit.partitions) for unit in planned.units))}{_all(planned)}"
+    yield f"Stage 1, {label}: {_partitions(sum(unit.partitions for unit in planned.units))}{_all(planned)}"
     for number, stage in enumerate(planned.stages, start=2):
-        told = f"unknown, because {stage.unknown}"
-        if not stage.unknown:
-            amount = Volume(files=stage.files, records=stage.records, size_bytes=stage.size_bytes)
-            told = f"at most {_partitions(stage.partitions or 0)}{volume(amount)}"
-        yield f"Stage {number}, {stage.table}: {told}"
+        yield f"Stage {number}, {stage.table}: {stage_told(stage)}"
     if planned.stages:
-        yield fact("note", "stages behind capture what really changed there, which may be less")
-    for warning in planned.warnings:
-        yield fact("warning", warning)
+        yield fact("note", "stages behind capture what really changed there, be it less, or more where they lack rows")
     yield from _chunks(planned)
+
+
+def stage_told(stage: Stage) -> str:
+    """What it holds now is no bound: what it lacks will be new there."""
+    if stage.unknown:
+        return f"unknown, because {stage.unknown}"
+    if not stage.files:
+        return "holds none of these partitions now: all that comes is new"
+    amount = Volume(files=stage.files, records=stage.records, size_bytes=stage.size_bytes)
+    return f"holds now {_partitions(stage.partitions or 0)}{volume(amount)}"
 
 
 def _chunks(planned: Planned) -> Iterator[str]:
@@ -47,8 +52,8 @@ def _chunks(planned: Planned) -> Iterator[str]:
     yield f"::group::Chunks: {len(planned.chunks)}"
     for chunk in planned.chunks:
         amount = Volume(files=chunk.files, records=chunk.records, size_bytes=chunk.size_bytes)
-        count = f"{len(chunk.partitions)} " if len(chunk.partitions) > 1 else ""
-        yield f"{chunk.number}: {chunk.label} ({count and _partitions(len(chunk.partitions))}{volume(amount)})"
+        count = _partitions(chunk.partitions) if chunk.partitions > 1 else ""
+        yield f"{chunk.number}: {chunk.label} ({count}{volume(amount)})"
     yield "::endgroup::"
 
 

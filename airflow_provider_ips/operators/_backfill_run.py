@@ -3,99 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from airflow_provider_ips.core.asked import PREFIX, Asked, Run
-from airflow_provider_ips.core.backfill import Chunk, Unit, grouped, hull_of, label_of, total, units_of_range
-from airflow_provider_ips.core.claims import Claim, Extent, claim_key
+from airflow_provider_ips.core.asked import Asked, Run
+from airflow_provider_ips.core.backfill import Chunk, Unit, exceeded, grouped, label_of, total, units_of_range
+from airflow_provider_ips.core.claims import Claim, Extent
 from airflow_provider_ips.core.detached import plan_detached
-from airflow_provider_ips.core.errors import InputError
-from airflow_provider_ips.core.identifiers import digest
+from airflow_provider_ips.core.errors import GapError, InputError, SourceError
+from airflow_provider_ips.core.spans import Held, Values
 from airflow_provider_ips.operators import _claims
+from airflow_provider_ips.operators._backfill_plan import Planned
+from airflow_provider_ips.operators._log import volume
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
     from pyiceberg.catalog import Catalog
 
-    from airflow_provider_ips.core.backfill import Bounds
-    from airflow_provider_ips.core.positions import Position, RunIdentity
+    from airflow_provider_ips.core.positions import Position
     from airflow_provider_ips.core.selection import CapturePlan
-    from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
     from airflow_provider_ips.iceberg import IcebergSource
+    from airflow_provider_ips.operators._backfill_plan import Wanted
     from airflow_provider_ips.operators._backfill_stages import Stage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is to be planned, checked."""
-
-    run: RunIdentity
-    task_id: str
-    source: SourceTable
-    settings: CaptureSettings
-    asked: Asked
-    chunk_by: str | None
-    bounds: Bounds
-    as_of_plan: bool
-    targets: tuple[str, ...]
-    stages: tuple[str, ...]
-    max_chunks: int
-
-    @property
-    def digest(self) -> str:
-        """Everything that decides what the chunks are, but for the source's content: a retry asks for the same."""
-        asked = {name: value for name, value in self.asked.to_json().items() if name != "dry_run"}
-        said = (self.source.table, self.source.branch, repr(sorted(asked.items())), repr(self.chunk_by))
-        return digest(*said, repr(self.bounds), repr(self.settings), repr(self.as_of_plan))
-
-    @property
-    def claim_keys(self) -> tuple[str, ...]:
-        """Where it says what it is at work on."""
-        return tuple(claim_key(target, self.run, self.task_id) for target in self.targets)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """The chunks, what they were cut from, and what lies further down."""
-
-    wanted: Wanted
-    planned_at: Position
-    """Where the source stood."""
-
-    from_exclusive: Position | None
-    column: str | None
-    units: tuple[Unit, ...]
-    """All that will be captured, to the file; of a range these are its snapshots, whole, unless it is a dry run."""
-
-    chunks: tuple[Chunk, ...]
-    spans: tuple[tuple[Any, Any], ...] | None
-    was_pinned: bool
-    warnings: tuple[str, ...] = ()
-    stages: tuple[Stage, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """The XCom ``backfill``: small, for a chunk is told by its ends and amounts."""
-        source = self.wanted.source
-        return {
-            "schema_version": 1,
-            "asked": self.wanted.asked.to_json(),
-            "dry_run": self.wanted.asked.dry_run,
-            "source": source.table,
-            "branch": source.branch,
-            "planned_at": self.planned_at.to_json(),
-            "from": None if self.from_exclusive is None else self.from_exclusive.to_json(),
-            "chunk_by": self.column,
-            "targets": list(self.wanted.targets),
-            "files": total(unit.files for unit in self.units),
-            "records": total(unit.records for unit in self.units),
-            "bytes": total(unit.size_bytes for unit in self.units),
-            "partitions": sum(len(unit.partitions) for unit in self.units),
-            "chunks": [_told(chunk) for chunk in self.chunks],
-            "stages": [stage.to_json() for stage in self.stages],
-            "warnings": list(self.warnings),
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,12 +43,12 @@ class BackfillRun:
 
         source = self.wanted.source
         history = open_source(self.catalog, source.table, source.branch)
-        pinned = self._pinned(history)
-        plan = plan_detached(history, _uncut(self.wanted.asked), self.wanted.settings, pinned=pinned)
-        of_partitions = self.wanted.asked.run in (Run.FULL, Run.PARTITIONS)
-        planned = self._by_partitions(history, plan) if of_partitions else self._by_snapshots(history, plan)
-        planned = replace(planned, was_pinned=pinned is not None)
-        return replace(planned, stages=self._stages(planned)) if self.wanted.asked.dry_run else planned
+        pinned, notes = self._pinned(history)
+        plan = self._detached(history, pinned)
+        planned = self._by_partitions(history, plan) if self.wanted.of_partitions else self._by_snapshots(history, plan)
+        warnings = (*self.wanted.notes, *notes, *planned.warnings)
+        planned = replace(planned, was_pinned=pinned is not None, warnings=warnings)
+        return replace(planned, stages=self._stages()) if self.wanted.asked.dry_run else planned
 
     def claim(self, planned: Planned) -> Claim | None:
         """Claim the targets; return the claim that is in the way, if any."""
@@ -145,40 +75,53 @@ class BackfillRun:
             for target in wanted.targets
         ]
 
-    def _pinned(self, history: IcebergSource) -> Position | None:
-        """Where the source stood when this run has planned the same before."""
+    def _pinned(self, history: IcebergSource) -> tuple[Position | None, tuple[str, ...]]:
+        """Where the source stood when this run has planned the same before, and what to say if that is gone."""
         from airflow_provider_ips.iceberg import position_at
 
-        if self.wanted.asked.dry_run:
-            return None
-        for key in self.wanted.claim_keys:
-            claim = _claims.read_claim(key)
-            if claim is not None and claim.asked == self.wanted.digest and claim.as_of is not None:
-                return position_at(history, snapshot_id=int(claim.as_of))
-        return None
+        claims = () if self.wanted.asked.dry_run else map(_claims.read_claim, self.wanted.claim_keys)
+        same = (claim.as_of for claim in claims if claim is not None and claim.asked == self.wanted.digest)
+        as_of = next((as_of for as_of in same if as_of is not None), None)
+        if as_of is None:
+            return None, ()
+        try:
+            return position_at(history, snapshot_id=int(as_of)), ()
+        except GapError as gap:
+            if not self.wanted.of_partitions or self.wanted.as_of_plan:
+                raise _unplannable(history, as_of) from gap
+        return None, (_PLANNED_ANEW.format(as_of=as_of),)
+
+    def _detached(self, history: IcebergSource, pinned: Position | None) -> CapturePlan:
+        asked = replace(self.wanted.asked, dry_run=False)
+        try:
+            return plan_detached(history, asked, self.wanted.settings, pinned=pinned)
+        except SourceError as error:
+            if "airflow ips" not in error.remedy:
+                raise
+            raise _apart_from_checkpoints(error, self.wanted.source.table) from error
 
     def _by_partitions(self, history: IcebergSource, plan: CapturePlan) -> Planned:
+        from airflow_provider_ips.iceberg.spans import ColumnSpans
         from airflow_provider_ips.iceberg.units import column_to_cut_by, units_of
 
         narrowed = self._narrowed(history, plan)
         column = column_to_cut_by(history, self.wanted.asked.partitions, self.wanted.chunk_by)
+        field_id = ColumnSpans(history.metadata, column).field_id
         units = units_of(history, narrowed, column)
         groups = self._grouped(units)
         as_of = plan.to_inclusive.snapshot_id if self.wanted.as_of_plan else None
+        asked = replace(self.wanted.asked, dry_run=False)
         chunks = [
-            self._chunk(
-                place,
-                group,
-                of=len(groups),
-                asked=replace(self.wanted.asked, dry_run=False),
+            replace(
+                self._chunk(place, group, of=len(groups), asked=asked),
+                values=Values.of(_held(group), column=column, field_id=field_id),
                 as_of=None if as_of is None else str(as_of),
-                hull=_hull(column, group),
             )
             for place, group in enumerate(groups)
         ]
-        hulls = [hull_of(group) for group in groups]
-        spans = None if any(hull is None for hull in hulls) else tuple(hull for hull in hulls if hull is not None)
-        return self._planned(plan, units, chunks, column=column, spans=spans)
+        spans = Values.of(_held(units), column=column, field_id=field_id).comparable
+        planned = self._planned(plan, units, chunks, warnings=self._too_large(groups))
+        return replace(planned, column=column, spans=spans)
 
     def _narrowed(self, history: IcebergSource, plan: CapturePlan) -> CapturePlan:
         """Ask back if the filter passes over all that there is, or over nothing."""
@@ -203,6 +146,7 @@ class BackfillRun:
         return narrowed
 
     def _by_snapshots(self, history: IcebergSource, plan: CapturePlan) -> Planned:
+        """Which values a range reaches is not known before it is opened, so it may reach what any other one does."""
         from airflow_provider_ips.iceberg.units import units_of
 
         narrowed = self._narrowed(history, plan)
@@ -215,11 +159,9 @@ class BackfillRun:
             self._chunk(place, group, of=len(groups), asked=self._part(ends[place], group[-1].end))
             for place, group in enumerate(groups)
         ]
-        after = plan.from_exclusive.sequence_number if plan.from_exclusive is not None else 0
-        spans = ((after + 1, plan.to_inclusive.sequence_number),)
         counted = units_of(history, narrowed, None) if self.wanted.asked.dry_run else units
-        warnings = (_OUT_OF_ORDER,) if self.wanted.settings.captures_changes and len(groups) > 1 else ()
-        return self._planned(plan, counted, chunks, column=None, spans=spans, warnings=warnings)
+        out_of_order = (_OUT_OF_ORDER,) if self.wanted.settings.captures_changes and len(groups) > 1 else ()
+        return self._planned(plan, counted, chunks, warnings=(*out_of_order, *self._too_large(groups)))
 
     def _part(self, since: str | None, until: str | None) -> Asked:
         """Adjoin: each begins behind the snapshot that the one before it ends with."""
@@ -230,23 +172,16 @@ class BackfillRun:
         return Asked(run=Run.SNAPSHOT, since_snapshot=since, **common)  # type: ignore[arg-type]
 
     def _planned(
-        self,
-        plan: CapturePlan,
-        units: Sequence[Unit],
-        chunks: Sequence[Chunk],
-        *,
-        column: str | None,
-        spans: tuple[tuple[Any, Any], ...] | None,
-        warnings: tuple[str, ...] = (),
+        self, plan: CapturePlan, units: Sequence[Unit], chunks: Sequence[Chunk], *, warnings: Iterable[str]
     ) -> Planned:
         return Planned(
             wanted=self.wanted,
             planned_at=plan.to_inclusive,
             from_exclusive=plan.from_exclusive,
-            column=column,
+            column=None,
             units=tuple(units),
             chunks=tuple(chunks),
-            spans=spans,
+            spans=None,
             was_pinned=False,
             warnings=(*plan.warnings, *warnings),
         )
@@ -262,16 +197,17 @@ class BackfillRun:
             )
         return groups
 
-    def _chunk(
-        self,
-        place: int,
-        units: Sequence[Unit],
-        *,
-        of: int,
-        asked: Asked,
-        as_of: str | None = None,
-        hull: tuple[str, Any, Any] | None = None,
-    ) -> Chunk:
+    def _too_large(self, groups: Sequence[tuple[Unit, ...]]) -> Iterator[str]:
+        """What a bound on files or bytes promised, and one value or snapshot alone exceeds."""
+        for number, group in enumerate(groups, start=1):
+            if exceeded(group, self.wanted.bounds):
+                amount = volume(group[0].volume)
+                yield (
+                    f"chunk {number} ({label_of(group)}) has more than a bound allows: {amount}. What holds one value, "
+                    "or one snapshot, is never split"
+                )
+
+    def _chunk(self, place: int, units: Sequence[Unit], *, of: int, asked: Asked) -> Chunk:
         return Chunk(
             number=place + 1,
             of=of,
@@ -279,20 +215,17 @@ class BackfillRun:
             source=self.wanted.source.table,
             branch=self.wanted.source.branch,
             asked=asked,
-            partitions=frozenset[str]().union(*(unit.partitions for unit in units)),
-            as_of=as_of,
-            hull=hull,
+            partitions=sum(unit.partitions for unit in units),
             files=total(unit.files for unit in units),
             records=total(unit.records for unit in units),
             size_bytes=total(unit.size_bytes for unit in units),
             claims=self.wanted.claim_keys,
         )
 
-    def _stages(self, planned: Planned) -> tuple[Stage, ...]:
+    def _stages(self) -> tuple[Stage, ...]:
         from airflow_provider_ips.operators._backfill_stages import foresee
 
-        asked = planned.wanted.asked
-        return tuple(foresee(self.catalog, table, asked) for table in self.wanted.stages)
+        return tuple(foresee(self.catalog, table, self.wanted.asked) for table in self.wanted.stages)
 
 
 _OUT_OF_ORDER = (
@@ -302,21 +235,30 @@ _OUT_OF_ORDER = (
 )
 
 
-def _uncut(asked: Asked) -> Asked:
-    return replace(asked, dry_run=False)
+_PLANNED_ANEW = (
+    "this run has planned the same as of snapshot {as_of}, which is gone: planned anew, of the table as it is now. "
+    "Chunks that are done need not be the same ones"
+)
 
 
-def _hull(column: str | None, units: Sequence[Unit]) -> tuple[str, Any, Any] | None:
-    hull = hull_of(units)
-    return None if column is None or hull is None else (column, *hull)
+def _held(units: Iterable[Unit]) -> list[Held]:
+    return [unit.held for unit in units if unit.held is not None]
 
 
-def _told(chunk: Chunk) -> dict[str, Any]:
-    return {
-        "label": chunk.label,
-        "partitions": len(chunk.partitions),
-        "files": chunk.files,
-        "records": chunk.records,
-        "bytes": chunk.size_bytes,
-        "asked": {name: value for name, value in chunk.asked.to_json().items() if name != PREFIX},
-    }
+def _unplannable(history: IcebergSource, as_of: str) -> GapError:
+    return GapError(
+        f"snapshot {as_of} of {history.name} is gone, as of which this run has planned its chunks",
+        consequence="The same chunks cannot be made again, and others would not fit those that are done",
+        remedy="clear chunks that failed by themselves, from their capture on; or trigger a new run, and ask it for a "
+        "range that is left, or for partitions",
+    )
+
+
+def _apart_from_checkpoints(error: SourceError, table: str) -> SourceError:
+    """A usual capture may have to move its checkpoint. A backfill has none, and must not have another one's moved."""
+    return type(error)(
+        error.problem,
+        consequence="Such a range would leave out, or repeat, rows that it changed. Nothing was planned",
+        remedy="ask for partitions, whose rows are live, or for a range beside it; or let plan and captures take the "
+        f'changes: SourceTable("{table}", data_operations=("append", "overwrite", "delete")) in both',
+    )

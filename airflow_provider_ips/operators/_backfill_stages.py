@@ -1,4 +1,7 @@
-"""What a backfill may change further down, before anything runs: never less than it will, and said to be a guess."""
+"""What tables further down hold now of what a backfill asks for, before anything runs.
+
+The backfill may change less of it, and may add what is not there yet: it is what a look beforehand can tell.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ class Stage:
 
 
 def foresee(catalog: Catalog, table: str, asked: Asked) -> Stage:
-    """Count what the filter selects of a table: all that the stage before may change there, if it keeps the columns."""
+    """Count what the filter selects of a table: what is there by now, if it keeps the columns."""
     if asked.partitions is None and asked.run is not Run.FULL:
         return Stage(table=table, unknown="a range without a filter does not say which partitions it will reach")
     try:
@@ -59,7 +62,7 @@ def _selected(catalog: Catalog, table: str, condition: str | None) -> Stage:
     units = units_of(source, plan if condition is None else narrow(source, plan, condition), None)
     return Stage(
         table=table,
-        partitions=sum(len(unit.partitions) for unit in units),
+        partitions=sum(unit.partitions for unit in units),
         files=total(unit.files for unit in units),
         records=total(unit.records for unit in units),
         size_bytes=total(unit.size_bytes for unit in units),

@@ -29,10 +29,23 @@ KEPT_MS: Final = 30 * 86_400_000
 """How long a claim stays whose run has ended: until then its chunks can be cleared by themselves."""
 
 
-def read_claim(key: str) -> Claim | None:
+class Notes(TaskVariables):
+    """The Variables as a plan and its captures need them."""
+
+    def delete(self, key: str) -> None:
+        """Take a note back."""
+        from airflow.sdk import Variable
+
+        Variable.delete(key)
+
+
+NOTES: Final = Notes()
+
+
+def read_claim(key: str, notes: Notes = NOTES) -> Claim | None:
     """Read one; None where there is none."""
-    text = TaskVariables().get(key)
-    if text is None and key not in TaskVariables().keys(prefix=key):
+    text = notes.get(key)
+    if text is None and key not in notes.keys(prefix=key):
         return None
     try:
         return Claim.from_json(json.loads(text or ""))
@@ -45,62 +58,68 @@ def read_claim(key: str) -> Claim | None:
         ) from None
 
 
-def in_the_way(ti: RuntimeTaskInstanceProtocol, claim: Claim, *, since_ms: int = 0) -> Claim | None:
+def in_the_way(
+    ti: RuntimeTaskInstanceProtocol, claim: Claim, *, since_ms: int = 0, notes: Notes = NOTES
+) -> Claim | None:
     """Find another backfill of the target that is active, overlaps this one, and claimed it after a moment."""
-    for other in _others(claim):
+    for other in _others(claim, notes):
         is_active = _is_active(ti, other, claim)
         if not is_active:
-            _forget_if_old(other, claim.claimed_at_ms)
+            _forget_if_old(other, claim.claimed_at_ms, notes)
         elif other.claimed_at_ms >= since_ms and claim.extent.overlaps(other.extent):
             return other
     return None
 
 
-def hold(ti: RuntimeTaskInstanceProtocol, claims: Sequence[Claim]) -> Claim | None:
+def hold(ti: RuntimeTaskInstanceProtocol, claims: Sequence[Claim], *, notes: Notes = NOTES) -> Claim | None:
     """Claim all targets, or none: then the claim that is in the way is returned."""
-    found = _first_in_the_way(ti, claims)
+    found = _first_in_the_way(ti, claims, notes)
     if found is not None:
         return found  # without writing: a note of ours would stop that backfill's own chunks
-    before = {claim.key: TaskVariables().get(claim.key) for claim in claims}
+    before = {claim.key: notes.get(claim.key) for claim in claims}
     for claim in claims:
-        _write(claim)
-    found = _first_in_the_way(ti, claims)
+        _write(claim, notes)
+    found = _first_in_the_way(ti, claims, notes)
     if found is not None:
         for key, text in before.items():
-            _restore(key, text)
+            _restore(key, text, notes)
     return found
 
 
-def keep(ti: RuntimeTaskInstanceProtocol, run: RunIdentity, chunk: Chunk, *, now_ms: int) -> None:
+def keep(ti: RuntimeTaskInstanceProtocol, run: RunIdentity, chunk: Chunk, *, now_ms: int, notes: Notes = NOTES) -> None:
     """See to it that no other backfill has begun where this chunk's was at work; refuse the chunk if one has."""
     for key in chunk.claims:
-        claim = read_claim(key)
+        claim = read_claim(key, notes)
         if claim is None or (claim.run.dag_id, claim.run.run_id) != (run.dag_id, run.run_id):
-            raise CheckpointConflictError(
-                f"the note {key!r} on what the backfill of {chunk} is at work on is gone",
-                consequence="Another backfill may write the same part of the target",
-                remedy="clear the run from its IpBackfillOperator on",
-            )
-        others = [other for other in _others(claim) if claim.extent.overlaps(other.extent)]
+            raise _gone(key, chunk)
+        others = [other for other in _others(claim, notes) if claim.extent.overlaps(other.extent)]
         newer = [other for other in others if other.claimed_at_ms >= claim.claimed_at_ms]
         if active := next((other for other in newer if _is_active(ti, other, claim)), None):
             raise refused(claim, active)
         if newer:
             # One has been at work here since and has ended. Should it be cleared now, it has to see that we are back.
             back = replace(claim, claimed_at_ms=now_ms)
-            _write(back)
-            if active := in_the_way(ti, back, since_ms=claim.claimed_at_ms):
-                _write(claim)
+            _write(back, notes)
+            if active := in_the_way(ti, back, since_ms=claim.claimed_at_ms, notes=notes):
+                _write(claim, notes)
                 raise refused(claim, active)
 
 
-def _first_in_the_way(ti: RuntimeTaskInstanceProtocol, claims: Sequence[Claim]) -> Claim | None:
-    return next((found for claim in claims if (found := in_the_way(ti, claim)) is not None), None)
+def _gone(key: str, chunk: Chunk) -> CheckpointConflictError:
+    return CheckpointConflictError(
+        f"the note {key!r} on what the backfill of {chunk} is at work on is gone",
+        consequence="Another backfill may write the same part of the target",
+        remedy="clear the run from its IpBackfillOperator on",
+    )
 
 
-def _others(claim: Claim) -> Iterator[Claim]:
-    for key in TaskVariables().keys(prefix=target_prefix(claim.target)):
-        other = None if key == claim.key else read_claim(key)
+def _first_in_the_way(ti: RuntimeTaskInstanceProtocol, claims: Sequence[Claim], notes: Notes) -> Claim | None:
+    return next((found for claim in claims if (found := in_the_way(ti, claim, notes=notes)) is not None), None)
+
+
+def _others(claim: Claim, notes: Notes) -> Iterator[Claim]:
+    for key in notes.keys(prefix=target_prefix(claim.target)):
+        other = None if key == claim.key else read_claim(key, notes)
         if other is not None and other.target == claim.target:
             yield other
 
@@ -112,22 +131,20 @@ def _is_active(ti: RuntimeTaskInstanceProtocol, other: Claim, mine: Claim) -> bo
     return _context.is_active(ti, other.run, mine=mine.run)
 
 
-def _forget_if_old(other: Claim, now_ms: int) -> None:
+def _forget_if_old(other: Claim, now_ms: int, notes: Notes) -> None:
     if now_ms - other.claimed_at_ms > KEPT_MS:
-        _restore(other.key, None)
+        notes.delete(other.key)
 
 
-def _write(claim: Claim) -> None:
+def _write(claim: Claim, notes: Notes) -> None:
     told = (
         f"What a backfill of {claim.target!r} is at work on. Written by airflow-provider-ips; it may be deleted when "
     )
-    TaskVariables().set(claim.key, json.dumps(claim.to_json()), description=f"{told}the run has ended.")
+    notes.set(claim.key, json.dumps(claim.to_json()), description=f"{told}the run has ended.")
 
 
-def _restore(key: str, text: str | None) -> None:
-    from airflow.sdk import Variable
-
+def _restore(key: str, text: str | None, notes: Notes) -> None:
     if text is None:
-        Variable.delete(key)
+        notes.delete(key)
     else:
-        _write(Claim.from_json(json.loads(text)))
+        _write(Claim.from_json(json.loads(text)), notes)

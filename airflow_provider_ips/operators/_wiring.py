@@ -27,6 +27,7 @@ CAPTURE_MARK = "_ips_capture"
 """A class attribute of capture operators: commit recognises them, mapped or not, without importing them."""
 
 COMMIT_MARK = "_ips_commit"
+BACKFILL_MARK = "_ips_backfill"
 
 _PULL = re.compile(r"xcom_pull\s*\(\s*(?:task_ids\s*=\s*)?(\[[^\]]*\]|\([^)]*\)|'[^']*'|\"[^\"]*\")")
 _PULL_NAMED = re.compile(r"xcom_pull\s*\([^)]*?task_ids\s*=\s*(\[[^\]]*\]|\([^)]*\)|'[^']*'|\"[^\"]*\")")
@@ -41,6 +42,11 @@ def is_capture(task: object) -> TypeGuard[Operator]:
 def is_commit(task: object) -> TypeGuard[Operator]:
     """Tell a commit, whether it is mapped or not."""
     return _has_mark(task, COMMIT_MARK)
+
+
+def is_backfill(task: object) -> TypeGuard[Operator]:
+    """Tell a plan of a backfill, whether it is mapped or not."""
+    return _has_mark(task, BACKFILL_MARK)
 
 
 def _has_mark(task: object, mark: str) -> bool:
@@ -65,9 +71,11 @@ def complete_dag(dag: DAG, asking: Operator) -> None:
 
 def check_dag(dag: DAG) -> None:
     """Refuse every capture and commit of a DAG that could not be right."""
-    from airflow_provider_ips.operators._branches import check_branches
+    from airflow_provider_ips.operators._backfill_wiring import check_backfills
+    from airflow_provider_ips.operators._branches import GoodDays, check_branches
 
     committed: dict[str, str] = {}
+    days = GoodDays(dag)
     pulled = {task.task_id: set(_pulled_from(task)) for task in dag.tasks if not is_commit(task)}
     for commit in commits(dag):
         capture = capture_of(commit, dag)
@@ -78,10 +86,11 @@ def check_dag(dag: DAG) -> None:
                 remedy="keep one commit, behind all tasks that use the capture",
             )
         _check_pair(dag, capture, commit)
-        check_branches(dag, commit, tasks_between(capture, commit))
+        check_branches(days, commit, tasks_between(capture, commit))
         _check_uses(sorted(name for name, sources in pulled.items() if capture.task_id in sources), capture, commit)
         _have_jobs_told_apart(dag, tasks_between(capture, commit))
     _refuse_shared_consumers(dag)
+    check_backfills(dag)
     _have_failures_explained(dag, pulled)
 
 
@@ -145,6 +154,8 @@ def tasks_between(capture: Operator, commit: IpCommitOperator) -> list[str]:
 
 
 def _check_pair(dag: DAG, capture: Operator, commit: IpCommitOperator) -> None:
+    from airflow_provider_ips.operators._demands import refuse_idle_evidence
+
     upstream = commit.get_flat_relative_ids(upstream=True)
     if capture.task_id not in upstream:
         raise InputError(
@@ -170,6 +181,7 @@ def _check_pair(dag: DAG, capture: Operator, commit: IpCommitOperator) -> None:
                 consequence="Its success could not be known when the checkpoint moves",
                 remedy=f"name tasks of DAG {dag.dag_id!r} that lie before the commit",
             )
+        refuse_idle_evidence(dag, task_id, capture, commit)
 
 
 def _check_uses(users: list[str], capture: Operator, commit: IpCommitOperator) -> None:

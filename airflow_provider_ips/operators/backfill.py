@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.sdk import BaseOperator, SkipMixin
 from airflow.sdk.exceptions import AirflowRescheduleException
 
-from airflow_provider_ips.core.asked import Asked, Run
-from airflow_provider_ips.core.backfill import Bounds
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable, parse_sources
 from airflow_provider_ips.operators import _context
+from airflow_provider_ips.operators._backfill_asked import RUNS, WISHES, asked_of, bounds_of, check_arguments, names_of
 from airflow_provider_ips.operators._parameters import check_choice, entries_of, is_template
 from airflow_provider_ips.operators.capture import ON_ACTIVE_RUN, WAIT
 
@@ -23,11 +21,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_ips.core.claims import Claim
-    from airflow_provider_ips.operators._backfill_run import Planned, Wanted
+    from airflow_provider_ips.operators._backfill_plan import Planned, Wanted
 
 AS_OF: Final = ("capture", "plan")
-_WISHES: Final = ("partitions", "since_snapshot", "since_time", "until_snapshot", "until_time")
-_LIMITS: Final = ("max_partitions", "max_snapshots", "max_files", "max_bytes")
 
 
 class IpBackfillOperator(BaseOperator, SkipMixin):
@@ -53,8 +49,11 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
     :param until_snapshot: The last snapshot of the range; nothing: the newest. (templated)
     :param until_time: The same by time. (templated)
     :param everything: A filter that selects the whole table is meant so; without a filter and a range: the whole table.
-    :param chunk_by: The partition column whose values are kept together; the default is the filter's first column, or
-        the first that the table is partitioned by. (templated)
+    :param runs: Which kinds of backfills the job of the group stands: ``"partitions"``, ``"full"``, ``"snapshot"``,
+        ``"time"``; others are refused. A job that replaces whole days stands the first two only: a range hands over the
+        rows that were added, and not those that the day had before.
+    :param chunk_by: The partition column whose values are kept together; the default is one of days or moments that the
+        filter compares or the table is partitioned by, else another one of these. (templated)
     :param max_partitions: How many values of that column one chunk takes at most.
     :param max_snapshots: How many snapshots one chunk of a range takes at most.
     :param max_files: How many files one chunk takes at most; a single value or snapshot may have more.
@@ -73,7 +72,7 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
     template_fields: Sequence[str] = (
         "source_table",
         "iceberg_conn_id",
-        *_WISHES,
+        *WISHES,
         "chunk_by",
         "as_of",
         "target_tables",
@@ -94,6 +93,7 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
         until_snapshot: str | None = None,
         until_time: str | None = None,
         everything: bool = False,
+        runs: str | Sequence[str] = RUNS,
         chunk_by: str | None = None,
         max_partitions: int | None = None,
         max_snapshots: int | None = None,
@@ -116,6 +116,7 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
         self.until_snapshot = until_snapshot
         self.until_time = until_time
         self.everything = everything
+        self.runs = runs
         self.chunk_by = chunk_by
         self.max_partitions = max_partitions
         self.max_snapshots = max_snapshots
@@ -144,7 +145,7 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
             self._skip_the_rest(context)
             return []
         if (other := run.claim(planned)) is not None:
-            self._give_way(run, planned, other)
+            self._give_way(context, run.claims_of(planned), other)
         self._say_next(planned)
         return [chunk.to_json() for chunk in planned.chunks]
 
@@ -155,16 +156,12 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
         for name, value in (("everything", self.everything), ("dry_run", self.is_dry_run)):
             check_choice(name, value, (True, False))
         check_choice("follow_params", self.follow_params, (True, False))
-        for name in _LIMITS:
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise InputError(
-                    f"{name}={value!r} is not a whole number above zero",
-                    consequence="It bounds no chunk",
-                    remedy="use 1 or more, or leave it out",
-                )
-        if not is_template(self.source_table):
-            self._source()
+        check_arguments(self)
+        self.checked_sources()
+
+    def checked_sources(self) -> tuple[tuple[SourceTable, CaptureSettings], ...]:
+        """The one table, as far as it is known when the DAG file is read."""
+        return () if is_template(self.source_table) else (self._source(),)
 
     def _source(self) -> tuple[SourceTable, CaptureSettings]:
         sources = parse_sources(entries_of(self.source_table), CaptureSettings())
@@ -178,11 +175,13 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
 
     def _wanted(self, context: Context) -> Wanted:
         from airflow_provider_ips.operators._asking import asked_in_chunks
-        from airflow_provider_ips.operators._backfill_run import Wanted
+        from airflow_provider_ips.operators._backfill_plan import Wanted
 
         form, limits = asked_in_chunks(context, follow_params=self.follow_params)
-        asked = self._asked(form)
+        asked = asked_of(self, form)
         source, settings = self._source()
+        bounds, notes = bounds_of(self, limits, asked)
+        targets = self._targets(context)
         return Wanted(
             run=_context.run_identity(context),
             task_id=self.task_id,
@@ -190,67 +189,48 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
             settings=settings,
             asked=asked,
             chunk_by=self.chunk_by,
-            bounds=self._bounds(limits, asked),
+            bounds=bounds,
             as_of_plan=self.as_of == "plan",
-            targets=self._targets(context),
-            stages=_names(self.stages),
+            targets=targets or (f"whatever DAG {self.dag_id} writes",),
+            stages=names_of(self.stages),
             max_chunks=_max_chunks(),
+            notes=notes if targets else (*notes, _NO_TARGET),
         )
 
-    def _asked(self, form: Asked) -> Asked:
-        """The form goes first, whole; what it leaves open the arguments say."""
-        if form.move_checkpoint:
-            raise InputError(
-                "ips_move_checkpoint with a backfill",
-                consequence="A backfill is detached from the checkpoint, so that live runs go on beside it",
-                remedy="leave it out",
-            )
-        if form.run is not Run.USUAL:
-            return replace(form, dry_run=form.dry_run or self.is_dry_run)
-        given = {name: getattr(self, name) or None for name in _WISHES}
-        is_dry = form.dry_run or self.is_dry_run
-        run = _run_of(given)
-        if run is None and not self.everything:
-            raise InputError(
-                "nothing says what to backfill",
-                consequence="The whole table is hardly what was meant",
-                remedy="trigger the DAG with ips_run='partitions' and ips_partitions, or a range; or set partitions=, "
-                "since_snapshot= or since_time=; everything=True alone is for the whole table",
-            )
-        everything = self.everything and run is Run.PARTITIONS
-        return Asked(run=run or Run.FULL, everything=everything, dry_run=is_dry, **given)  # type: ignore[arg-type]
-
-    def _bounds(self, limits: Asked, asked: Asked) -> Bounds:
-        """The form's, if it has any: how many snapshots then stands for how many values, where there are partitions."""
-        if limits != Asked():
-            return Bounds(max_units=limits.max_snapshots, max_files=limits.max_files, max_bytes=limits.max_bytes)
-        of_partitions = asked.run in (Run.FULL, Run.PARTITIONS)
-        max_units = self.max_partitions if of_partitions else self.max_snapshots
-        return Bounds(max_units=max_units, max_files=self.max_files, max_bytes=self.max_bytes)
-
     def _targets(self, context: Context) -> tuple[str, ...]:
-        """Of commits behind it, unless it is said; a DAG that says nothing has targets of its own."""
+        """Of commits behind it, unless it is said."""
         from airflow_provider_ips.operators import _stages, _wiring
 
-        named = tuple(name if "@" in name else f"{name}@main" for name in _names(self.target_tables))
+        named = tuple(name if "@" in name else f"{name}@main" for name in names_of(self.target_tables))
         task = context["dag"].task_dict[self.task_id]
         behind: list[Any] = [t for t in task.get_flat_relatives(upstream=False) if _wiring.is_commit(t)]
         told = {target for commit in behind for target in _stages.targets_of(commit)}
-        return named or tuple(sorted(told)) or (f"whatever DAG {self.dag_id} writes",)
+        return named or tuple(sorted(told))
 
-    def _give_way(self, run: Any, planned: Planned, other: Claim) -> None:  # noqa: ANN401 - imported in execute only
-        from airflow_provider_ips.core.claims import refused
+    def _give_way(self, context: Context, claims: Sequence[Claim], other: Claim) -> None:
+        from airflow_provider_ips.core.claims import refused, refused_to_wait
 
-        if self.on_active_backfill == "wait":
-            self.log.info("The backfill of run %s (%s) is at work there: waiting for it.", other.run, other.told)
-            raise AirflowRescheduleException(datetime.now(tz=UTC) + WAIT)  # type: ignore[no-untyped-call]
-        raise refused(run.claims_of(planned)[0], other)
+        mine = next(claim for claim in claims if claim.target == other.target)
+        if self.on_active_backfill != "wait":
+            raise refused(mine, other)
+        if self._holds_up(context, other):
+            raise refused_to_wait(mine, other)
+        self.log.info("The backfill of run %s (%s) is at work there: waiting for it.", other.run, other.told)
+        raise AirflowRescheduleException(datetime.now(tz=UTC) + WAIT)  # type: ignore[no-untyped-call]
+
+    def _holds_up(self, context: Context, other: Claim) -> bool:
+        """Where one run of a DAG goes at a time, and that is ours, another one is queued until we end."""
+        if other.run.dag_id != self.dag_id or context["dag"].max_active_runs != 1:
+            return False
+        return bool(context["ti"].get_dr_count(dag_id=self.dag_id, run_ids=[other.run.run_id], states=["queued"]))
 
     def _tell(self, planned: Planned) -> None:
         from airflow_provider_ips.operators._backfill_log import plan_lines
 
         for line in plan_lines(planned):
             self.log.info("%s", line)
+        for warning in planned.warnings:
+            self.log.warning("%s", warning)
 
     def _say_next(self, planned: Planned) -> None:
         chunks = len(planned.chunks)
@@ -270,24 +250,10 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
         self.skip(ti=ti, tasks=[t for t in task.get_flat_relatives(upstream=False) if not t.is_teardown])
 
 
-def _run_of(given: dict[str, str | None]) -> Run | None:
-    """The kind of run that arguments speak of."""
-    if given["since_snapshot"] is not None:
-        return Run.SNAPSHOT
-    if given["since_time"] is not None:
-        return Run.TIME
-    until = next((name for name in ("until_snapshot", "until_time") if given[name] is not None), None)
-    if until is not None:
-        raise InputError(
-            f"{until}={given[until]!r} without since_snapshot or since_time",
-            consequence="It is not said where the range begins",
-            remedy="say it, or leave the end out",
-        )
-    return None if given["partitions"] is None else Run.PARTITIONS
-
-
-def _names(value: str | Sequence[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) and value else tuple(value)
+_NO_TARGET: Final = (
+    "no target is known: backfills by other DAGs that write the same table at the same time will not be noticed. Say "
+    "target_tables here, or verify_target or target_assets at the commit"
+)
 
 
 def _max_chunks() -> int:

@@ -178,6 +178,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         self.checkpoint_store = checkpoint_store
         self.follow_params = follow_params
         self.chunk = chunk
+        self._takes_chunk = chunk is not None
         self.backfill_partitions = backfill_partitions
         self._checked_sources()
 
@@ -194,8 +195,11 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
     def execute(self, context: Context) -> None:
         """Capture, push the XComs, and skip what has nothing to process."""
         from airflow_provider_ips.operators._asking import check_sources, wish_of
+        from airflow_provider_ips.operators._backfill_wiring import refuse_no_chunk
         from airflow_provider_ips.operators._target import heads_at_capture
 
+        if self.chunk is None:
+            refuse_no_chunk(context["dag"].task_dict[self.task_id])
         wish = wish_of(
             context,
             follow_params=self.follow_params,

@@ -1,6 +1,8 @@
 """Makes the daily playback table of some days what the source says of them, and leaves alone what is right already.
 
-The job of a backfill: it is handed all rows of these days. A stage behind sees only what it has really changed.
+The job of a backfill: it is handed all rows of these days, and deletes whatever else the target has of them. So it is
+for partitions only, and not for a range, which hands over of a day what was added. Days in between that were not asked
+for are not touched. A stage behind sees only what it has really changed.
 """
 
 import argparse
@@ -8,8 +10,13 @@ import argparse
 from pyspark.sql import SparkSession
 
 
-def main(source: str, target: str, first: str, last: str) -> None:
+def main(source: str, target: str) -> None:
     spark = SparkSession.builder.getOrCreate()
+    found = spark.sql(f"SELECT DISTINCT event_date FROM {source} ORDER BY event_date").collect()
+    if not found:
+        return
+    # As values, for MERGE takes no subquery there; and Iceberg opens these partitions of the target only.
+    days = ", ".join(f"DATE '{row.event_date}'" for row in found)
     columns = [column for column in spark.table(target).columns if column not in ("event_date", "event_id")]
     differs = " OR ".join(f"NOT t.{column} <=> s.{column}" for column in columns)
     spark.sql(
@@ -17,11 +24,10 @@ def main(source: str, target: str, first: str, last: str) -> None:
             USING (SELECT latest.*
                    FROM (SELECT max_by(struct(*), received_at) AS latest FROM {source}
                          GROUP BY event_date, event_id)) AS s
-            ON t.event_date = s.event_date AND t.event_id = s.event_id
-               AND t.event_date BETWEEN DATE '{first}' AND DATE '{last}'
+            ON t.event_date = s.event_date AND t.event_id = s.event_id AND t.event_date IN ({days})
             WHEN MATCHED AND ({differs}) THEN UPDATE SET *
             WHEN NOT MATCHED THEN INSERT *
-            WHEN NOT MATCHED BY SOURCE AND t.event_date BETWEEN DATE '{first}' AND DATE '{last}' THEN DELETE"""
+            WHEN NOT MATCHED BY SOURCE AND t.event_date IN ({days}) THEN DELETE"""
     )
 
 
@@ -29,6 +35,4 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", required=True)
     parser.add_argument("--target", required=True)
-    parser.add_argument("--first", required=True, help="the first day of the rows handed over")
-    parser.add_argument("--last", required=True, help="the last one")
     main(**vars(parser.parse_args()))

@@ -285,6 +285,57 @@ def parse(airflow_database, tmp_path):
         ),
         (
             """
+            daily, early = EmptyOperator(task_id="daily"), EmptyOperator(task_id="early")
+            early >> capture >> daily
+            daily >> IpCommitOperator(
+                task_id="commit", capture=capture, trigger_rule="all_done", require=[(daily, early)]
+            )
+            """,
+            "require='early' of commit 'commit' does not lie behind the capture 'capture'",
+        ),
+        (
+            """
+            daily, beside = EmptyOperator(task_id="daily"), EmptyOperator(task_id="beside")
+            capture >> daily >> (commit := IpCommitOperator(task_id="commit", capture=capture, require=[daily, beside]))
+            beside >> commit
+            """,
+            "require='beside' of commit 'commit' does not lie behind the capture 'capture'",
+        ),
+        (
+            """
+            daily = EmptyOperator(task_id="daily")
+            capture >> daily >> IpCommitOperator(
+                task_id="commit", capture=capture, trigger_rule="all_done", require=[(daily, capture)]
+            )
+            """,
+            "require='capture' of commit 'commit' is its capture",
+        ),
+        (
+            'IpCommitOperator(task_id="commit", capture=capture, require="capture")',
+            "require='capture' of commit 'commit' is its capture",
+        ),
+        (
+            """
+            job, inner = EmptyOperator(task_id="job"), IpCaptureOperator(task_id="inner", source_tables="db.users")
+            between = IpCommitOperator(task_id="between", capture=inner)
+            capture >> inner >> job >> between >> IpCommitOperator(
+                task_id="commit", capture=capture, trigger_rule="all_done", require=[(job, inner)]
+            )
+            """,
+            "require='inner' of commit 'commit' is another capture",
+        ),
+        (
+            """
+            job, inner = EmptyOperator(task_id="job"), IpCaptureOperator(task_id="inner", source_tables="db.users")
+            between = IpCommitOperator(task_id="between", capture=inner)
+            capture >> inner >> job >> between >> IpCommitOperator(
+                task_id="commit", capture=capture, require=[between]
+            )
+            """,
+            "require='between' of commit 'commit' is another commit",
+        ),
+        (
+            """
             for name in ("a", "b"):
                 one = IpCaptureOperator(task_id=name, source_tables="db.t", consumer="shared")
                 IpCommitOperator(task_id=f"commit_{name}", capture=one)
@@ -425,3 +476,101 @@ def test_a_stage_that_captures_appends_behind_one_that_writes_changes_is_refused
 )
 def test_stages_that_fit_one_another_parse(airflow_database, tmp_path, parts):
     assert stages(tmp_path, **parts) == ""
+
+
+BACKFILLED = """
+from airflow.sdk import DAG, task_group
+from airflow_provider_ips import IpBackfillOperator, IpCaptureOperator, IpCommitOperator, SourceTable
+
+CHANGES = ["append", "overwrite", "delete"]
+with DAG("backfilled", schedule=None):
+    plan = IpBackfillOperator(task_id="plan", source_table={plan}, target_tables="db.staged")
+{body}
+with DAG("next", schedule=None):
+    second = IpCaptureOperator(task_id="second", source_tables="db.staged", {second})
+    IpCommitOperator(task_id="commit", capture=second)
+"""
+GROUP = """
+@task_group
+def part(chunk):
+    capture = IpCaptureOperator(task_id="capture", source_tables="db.raw", {capture})
+    IpCommitOperator(task_id="commit", capture=capture)
+parts = part.expand(chunk=plan.output)
+"""
+EXPANDED = """
+IpCaptureOperator.partial(task_id="capture", source_tables="db.raw"{more}).expand({over})
+IpCommitOperator(task_id="commit", capture="capture")
+"""
+BESIDE = """
+beside = IpCaptureOperator(task_id="beside", source_tables="db.raw", consumer="live")
+IpCommitOperator(task_id="commit", capture=beside)
+"""
+
+
+def backfilled(folder, body, *, plan='"db.raw"', second="data_operations=CHANGES"):
+    """Parse a file of a DAG that backfills, and one that reads what it writes."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    (folder / "backfilled.py").write_text(
+        BACKFILLED.format(plan=plan, second=second, body=indent(dedent(body), "    "))
+    )
+    return "".join(DagBag(dag_folder=folder).import_errors.values())
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (GROUP.format(capture=""), "capture 'part.capture' lies behind the plan 'plan' of a backfill, and takes no"),
+        (GROUP.format(capture='consumer="live"'), "takes no chunk of it"),
+        (
+            EXPANDED.format(more="", over='source_tables=["db.raw"]').replace(
+                'source_tables="db.raw"', 'trigger_rule="all_done"'
+            )
+            + 'plan >> dag.task_dict["capture"]',
+            "takes no chunk of it",
+        ),
+        (GROUP.format(capture="chunk=chunk") + BESIDE + "plan >> beside", "capture 'beside' lies behind the plan"),
+        (
+            GROUP.format(capture="chunk=chunk, data_operations=CHANGES"),
+            "takes chunks of 'db.raw' with data_operations=('append', 'overwrite', 'delete'), and 'plan' plans them",
+        ),
+        (GROUP.format(capture='chunk=chunk, equality_deletes="carry"'), "with equality_deletes='carry', and 'plan'"),
+    ],
+    ids=["group", "live consumer", "expanded", "beside the group", "operations", "equality deletes"],
+)
+def test_a_capture_that_would_do_something_else_than_was_planned(airflow_database, tmp_path, body, problem):
+    """Take its usual range, and move the checkpoint of live runs; or take other rows than the plan has counted."""
+    error = backfilled(tmp_path, body.replace("dag.task_dict", "plan.dag.task_dict"))
+
+    assert "InputError" in error
+    assert problem in error
+
+
+@pytest.mark.parametrize(
+    ("body", "plan"),
+    [
+        (GROUP.format(capture="chunk=chunk"), '"db.raw"'),
+        (EXPANDED.format(more="", over="chunk=plan.output"), '"db.raw"'),
+        (GROUP.format(capture="chunk=chunk") + BESIDE + "parts >> beside", '"db.raw"'),
+        (GROUP.format(capture="chunk=chunk") + BESIDE, '"db.raw"'),
+        (GROUP.format(capture="chunk=chunk") + BESIDE + "parts >> beside\nplan >> beside", '"db.raw"'),
+        (
+            GROUP.format(capture="chunk=chunk, data_operations=CHANGES"),
+            'SourceTable("db.raw", data_operations=CHANGES)',
+        ),
+        (GROUP.format(capture="chunk=chunk, data_operations=CHANGES"), '"{{{{ params.table }}}}"'),
+    ],
+    ids=["group", "expanded", "next stage", "unrelated", "next stage twice", "both", "unknown"],
+)
+def test_captures_that_take_what_was_planned_parse(airflow_database, tmp_path, body, plan):
+    assert backfilled(tmp_path, body, plan=plan) == ""
+
+
+def test_a_stage_that_captures_appends_of_what_a_backfill_rewrites_is_refused(airflow_database, tmp_path):
+    error = backfilled(tmp_path, GROUP.format(capture="chunk=chunk"), second="")
+
+    assert "next.second captures the appends of 'db.staged' only, and backfilled.plan before it backfills it" in error
+
+
+def test_a_stage_that_passes_over_what_a_backfill_rewrites_says_so(airflow_database, tmp_path):
+    assert backfilled(tmp_path, GROUP.format(capture="chunk=chunk"), second='on_other_operation="skip"') == ""

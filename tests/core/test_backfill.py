@@ -14,15 +14,15 @@ from airflow_provider_ips.core.backfill import (
     Bounds,
     Chunk,
     Unit,
+    exceeded,
     grouped,
-    hull_of,
     label_of,
-    partition_name,
     total,
     units_of_range,
 )
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.record import Decision, Verdict
+from airflow_provider_ips.core.spans import Span, Values
 
 amounts = st.one_of(st.none(), st.integers(0, 50))
 limits = st.one_of(st.none(), st.integers(1, 60))
@@ -34,8 +34,7 @@ def rows_of_units(draw):
     """Units in their order, each of some partitions of its own."""
     sizes = draw(st.lists(st.tuples(amounts, amounts), max_size=25))
     return [
-        Unit(label=str(place), partitions=frozenset({f"p{place}", f"q{place}"}), files=files, size_bytes=size)
-        for place, (files, size) in enumerate(sizes)
+        Unit(label=str(place), partitions=2, files=files, size_bytes=size) for place, (files, size) in enumerate(sizes)
     ]
 
 
@@ -51,6 +50,7 @@ def test_only_a_single_unit_exceeds_a_bound(units, bounds):
     """A bound that nobody can check, for an amount is unknown, is kept like one that is exceeded."""
     for group in grouped(units, bounds):
         assert len(group) == 1 or fits(group, bounds.effective)
+        assert exceeded(group, bounds) is not fits(group, bounds.effective)
 
 
 @given(rows_of_units(), bounds_drawn)
@@ -106,9 +106,9 @@ CHUNK = Chunk(
     source="db.t",
     branch="main",
     asked=Asked(run=Run.PARTITIONS, partitions="day > '2026-10-01'"),
-    partitions=frozenset({"b", "a"}),
+    values=Values(column="day", field_id=2, spans=(Span(1, 2),), nulls=False),
+    partitions=2,
     as_of="12",
-    hull=("day", 1, 2),
     files=3,
     records=None,
     size_bytes=5,
@@ -130,7 +130,7 @@ def test_what_is_no_chunk_is_refused(wrong):
 def test_a_chunk_is_known_by_what_it_takes():
     """Not by its place: another plan may have other chunks at the same one."""
     others: list[dict[str, Any]] = [
-        {"partitions": frozenset({"a"})},
+        {"values": Values(column="day", field_id=2, spans=(Span(1, 3),), nulls=False)},
         {"as_of": None},
         {"source": "db.u"},
         {"asked": Asked(run=Run.FULL)},
@@ -140,17 +140,7 @@ def test_a_chunk_is_known_by_what_it_takes():
     assert CHUNK.identity not in {replace(CHUNK, **other).identity for other in others}
 
 
-def test_partitions_are_named_apart():
-    """By spec and value: text is no number, and null is no text."""
-    places = [(0, (1,)), (1, (1,)), (0, ("1",)), (0, (None,)), (0, ("None",)), (0, (1, None)), (0, ())]
+def test_a_row_of_units_is_told_by_its_ends():
+    low, high = Unit(label="a"), Unit(label="b")
 
-    assert len({partition_name(spec, values) for spec, values in places}) == len(places)
-
-
-def test_a_hull_is_known_only_if_each_units_is_and_it_travels_as_json():
-    low, high = Unit(label="a", hull=(1, 2)), Unit(label="b", hull=(3, 4))
-
-    assert hull_of([low, high]) == (1, 4)
-    assert hull_of([low, Unit(label="null")]) is None
-    assert hull_of([Unit(label="bytes", hull=(b"1", b"2"))]) is None
     assert (label_of([low]), label_of([low, high])) == ("a", "a … b")

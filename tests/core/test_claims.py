@@ -26,6 +26,19 @@ def test_overlap_is_to_share_a_value(one, two):
     assert extent(two).overlaps(extent(one)) is bool(shared)
 
 
+@given(spans_drawn, spans_drawn)
+def test_two_stretches_of_history_are_never_apart(one, two):
+    """Rows of one day may have come in any of them."""
+    assert extent(one, column=None).overlaps(extent(two, column=None))
+
+
+def test_a_stretch_that_ends_before_it_begins_proves_nothing():
+    """Sequence numbers of format version 1 are all 0, and made such ones."""
+    assert extent([(1, 0)]).overlaps(extent([(1, 0)]))
+    assert extent([(1, 0)]).overlaps(extent([(7, 7)]))
+    assert extent([(7, 7)]).overlaps(extent([(1, 0)]))
+
+
 @given(spans_drawn)
 def test_what_cannot_be_compared_overlaps(spans):
     """Other columns, other sources, a stretch of history, values nobody knows: each may reach the same rows."""

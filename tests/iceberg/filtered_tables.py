@@ -122,7 +122,7 @@ def _append(filed: Filed, rows: list[Row]) -> None:
         for partition, of_it in parts.items():
             path = f"{table.location()}/data/{len(filed.files)}.parquet"
             filed.files[path] = of_it
-            update.append_data_file(_data_file(path, partition, len(of_it), spec.spec_id))
+            update.append_data_file(data_file(path, partition, len(of_it), spec.spec_id))
     table.refresh()
 
 
@@ -131,7 +131,8 @@ def _value(field: Any, row: Row) -> Any:
     return field.transform.transform(source.field_type)(row[source.name])
 
 
-def _data_file(path: str, partition: tuple[Any, ...], records: int, spec_id: int) -> DataFile:
+def data_file(path: str, partition: tuple[Any, ...], records: int, spec_id: int) -> DataFile:
+    """An entry of a file that need not be there."""
     file = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=path,

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_ips.core.asked import Asked, Run
-from airflow_provider_ips.core.backfill import Bounds, Chunk, Unit, grouped, hull_of
+from airflow_provider_ips.core.backfill import Bounds, Chunk, Unit, grouped
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.plan import plan_capture
 from airflow_provider_ips.core.settings import CaptureSettings
+from airflow_provider_ips.core.spans import Values
 from airflow_provider_ips.iceberg import IcebergSource
 from airflow_provider_ips.iceberg.narrowing import narrow, narrow_to_chunk
 from airflow_provider_ips.iceberg.units import column_to_cut_by, units_of
@@ -41,7 +42,8 @@ def taken(source: IcebergSource, plan: CapturePlan, units: tuple[Unit, ...], col
 
 def chunk_of(source: IcebergSource, units: tuple[Unit, ...], column: str, **asked: Any) -> Chunk:
     """A chunk as a plan makes it."""
-    hull = hull_of(units)
+    held = [unit.held for unit in units if unit.held is not None]
+    field_id = source.metadata.schema().find_field(column).field_id
     return Chunk(
         number=1,
         of=1,
@@ -49,8 +51,8 @@ def chunk_of(source: IcebergSource, units: tuple[Unit, ...], column: str, **aske
         source=source.name,
         branch="main",
         asked=Asked(**asked) if asked else Asked(run=Run.FULL),
-        partitions=frozenset[str]().union(*(unit.partitions for unit in units)),
-        hull=None if hull is None else (column, *hull),
+        values=Values.of(held, column=column, field_id=field_id),
+        partitions=sum(unit.partitions for unit in units),
         files=None,
         records=None,
         size_bytes=None,
@@ -135,13 +137,20 @@ def test_manifests_beyond_a_chunk_stay_closed(tmp_path: Path) -> None:
     ("layout", "condition", "wished", "cut_by"),
     [
         ("identities", None, None, "day"),
-        ("identities", "name = 'a'", None, "name"),
+        ("identities", "name = 'a'", None, "day"),
+        ("identities", "name = 'a' and day > '2026-10-01'", None, "day"),
+        ("months", "day > '2026-01-01'", None, "day"),
+        ("months", "day > '2026-01-01' and ts > '2026-01-01'", None, "ts"),
+        ("dropped", "day > '2026-01-01'", None, "day"),
+        ("dropped", None, None, "name"),
+        ("amounts", None, None, "amount"),
+        ("amounts", "id = 1 or flag = true", None, "flag"),
         ("identities", "name = 'a'", "day", "day"),
         ("months", None, "day", "day"),
     ],
 )
 def test_the_column_to_cut_by(layout: str, condition: str, wished: str, cut_by: str, opened: Any) -> None:
-    """As wished; else what the filter compares; else what the table is partitioned by."""
+    """As wished; else days or moments, those that the filter compares first; else others. In the table's order."""
     assert column_to_cut_by(opened[layout][0], condition, wished) == cut_by
 
 

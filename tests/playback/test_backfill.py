@@ -19,17 +19,24 @@ def spoil(world, day):
     table.overwrite(found.set_column(place, found.schema.field(place), wrong), is_it)
 
 
+def seconds(world, day):
+    """What the daily table says of one day, row by row."""
+    found = world.catalog.load_table(DAILY).scan(row_filter=f"event_date = '{day}'").to_arrow()
+    return sorted(found["watched_seconds"].to_pylist())
+
+
 def is_right(world):
     """Whether the daily table is what the source says."""
     return sorted_rows(world.rows(DAILY)) == sorted_rows(last_versions(world.rows("db.playback")))
 
 
 def test_wrong_days_are_backfilled_beside_the_usual_runs(world):
-    """A dry run, then the chunks; then the usual run of both stages, of which the second takes the wrong day alone."""
+    """A dry run, two days with one between, then all; then the usual run, whose second stage takes wrong days alone."""
     make_source(world)
     days = [gain_a_day(world) for _ in range(3)]
     world.run(INCREMENTAL, days[-1])
     spoil(world, days[0].date())
+    spoil(world, days[1].date())
     world.attempt(INCREMENTAL, days[-1].replace(hour=1))
     wish = {
         "ips_run": "partitions",
@@ -44,6 +51,14 @@ def test_wrong_days_are_backfilled_beside_the_usual_runs(world):
     assert [chunk["partitions"] for chunk in told["chunks"]] == [2, 1]
     assert [(stage["table"], stage["partitions"]) for stage in told["stages"]] == [(DAILY, 3), (f"{DAILY}_agg", 3)]
 
+    around = f"event_date in ('{days[0]:%F}', '{days[2]:%F}')"
+    part = world.attempt(BACKFILL, days[-1].replace(minute=30), conf={**wish, "ips_partitions": around})
+    assert part.state == "success", f"{part.task_states}\n{world.end_of_log()}"
+    between = seconds(world, days[1].date())
+    assert between
+    assert set(between) == {-1}  # in the same chunk's bounds, and not asked for: neither deleted nor repaired
+    assert -1 not in seconds(world, days[0].date())
+
     done = world.attempt(BACKFILL, days[-1].replace(hour=1), conf=wish)
     assert done.state == "success", f"{done.task_states}\n{world.end_of_log()}"
     assert is_right(world)
@@ -52,5 +67,5 @@ def test_wrong_days_are_backfilled_beside_the_usual_runs(world):
     assert caught_up.state == "success", f"{caught_up.task_states}\n{world.end_of_log()}"
     (captured,) = world.xcom(caught_up, "capture_changes", "capture")["sources"]
     bounds = [(bound["lower"], bound["upper"]) for bound in captured["partitions"]]
-    assert bounds == [(f"{days[0]:%F}", f"{days[0]:%F}")]
+    assert bounds == [(f"{days[0]:%F}", f"{days[1]:%F}")]
     assert_recomputed(world, INCREMENTAL)
