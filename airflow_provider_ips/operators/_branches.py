@@ -1,4 +1,4 @@
-"""Branches between capture and commit: what becomes of the commit on a day on which nothing fails.
+"""Branches before a commit: what becomes of the commit on a day on which nothing fails.
 
 A task that runs only after a failure is skipped on every other day, so are those that a branch does not choose, and
 Airflow hands skips on. A commit that is skipped is green, and its checkpoint never moves: each run would process all
@@ -11,11 +11,12 @@ from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.operators._answers import may_choose_several
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
-    from airflow.sdk import DAG
+    from airflow.sdk import DAG, TaskGroup
     from airflow.sdk.types import Operator
 
     from airflow_provider_ips.operators.commit import IpCommitOperator
@@ -31,36 +32,63 @@ _HASTY: Final = ("one_success", "one_done", "always")
 """Run without waiting for all tasks before."""
 
 
-def check_branches(dag: DAG, commit: IpCommitOperator, between: Collection[str]) -> None:
+class GoodDays:
+    """What is skipped on the days on which nothing fails: told once of a DAG, for all of its commits."""
+
+    def __init__(self, dag: DAG) -> None:
+        self.dag = dag
+        before = {task.task_id: task.upstream_task_ids for task in dag.tasks}
+        # Of all tasks, not only of those behind a capture: if one beside it is skipped, the commit may be.
+        self._before = [(task_id, before[task_id]) for task_id in TopologicalSorter(before).static_order()]
+        self._rules = {task_id: _rule(dag, task_id) for task_id in before}
+        self._by_branch = {task.task_id: list[set[str]]() for task in dag.tasks if _is_branch(task)}
+        self.plain = self._skipped(())
+
+    def by_branch(self, task_ids: Collection[str]) -> Iterator[tuple[str, list[set[str]]]]:
+        """For each branch among the tasks, one day for each answer that it may give."""
+        for branch, told in self._by_branch.items():
+            if branch in task_ids:
+                if not told:
+                    told.extend(self._skipped(left_out) for left_out in _ways(self.dag, branch))
+                yield branch, told
+
+    def _skipped(self, left_out: Collection[str]) -> set[str]:
+        """Follow Airflow's trigger rules from task to task, all of which succeed if they run."""
+        skipped: set[str] = set()
+        for task_id, names in self._before:
+            if task_id in left_out or _is_skipped(self._rules[task_id], [name in skipped for name in names]):
+                skipped.add(task_id)
+        return skipped
+
+
+def check_branches(days: GoodDays, commit: IpCommitOperator, between: Collection[str]) -> None:
     """Refuse a commit that could not move the checkpoint on a good day."""
-    rule = _rule(dag, commit.task_id)
+    rule = _rule(days.dag, commit.task_id)
     if between and rule in _HASTY:
         raise InputError(
             f"commit {commit.task_id!r} has trigger_rule={rule!r}, which does not wait for the work",
             consequence="It would run as soon as the capture has, find the work unfinished, and fail",
             remedy="use trigger_rule='all_done': what succeeded is looked at in any case",
         )
-    behind = {*between, commit.capture_task_id, commit.task_id}
-    _refuse_if_never(dag, commit, between, [_skipped_on_a_good_day(dag, behind)], when="whenever nothing fails")
-    for branch in (task_id for task_id in between if _is_branch(dag.task_dict[task_id])):
-        ways = [_skipped_on_a_good_day(dag, behind, left_out) for left_out in _ways(dag, branch)]
-        if ways:
-            _refuse_if_never(dag, commit, between, ways, when=f"whichever way {branch!r} goes")
+    before = commit.get_flat_relative_ids(upstream=True)
+    _refuse_if_never(commit, between, [days.plain & {*before, commit.task_id}], when="whenever nothing fails")
+    for branch, ways in days.by_branch(before):
+        told = [skipped & {*before, commit.task_id} for skipped in ways]
+        _refuse_if_never(commit, between, told, when=f"whichever way {branch!r} goes")
 
 
-def _refuse_if_never(
-    dag: DAG, commit: IpCommitOperator, between: Collection[str], days: list[set[str]], *, when: str
-) -> None:
-    """``days`` says of each day that there can be which tasks are skipped on it."""
+def _refuse_if_never(commit: IpCommitOperator, between: Collection[str], days: list[set[str]], *, when: str) -> None:
+    """``days`` says of each day that there can be which tasks before the commit are skipped on it, or it itself."""
     if all(commit.task_id in skipped for skipped in days):
+        skipped = set().union(*days) - {commit.task_id}
         raise InputError(
-            f"commit {commit.task_id!r} has trigger_rule={_rule(dag, commit.task_id)!r}, and is skipped {when}, with "
-            + _named(set().union(*days) - {commit.task_id}),
+            f"commit {commit.task_id!r} has trigger_rule={_rule(commit.dag, commit.task_id)!r}, and is skipped {when}, "
+            f"with {_named(skipped)}",
             consequence="Runs would be green and the checkpoint would stand still: each would process all rows again",
-            remedy="set trigger_rule='all_done' on it, and name what must have succeeded by require=[…]; tasks of "
-            "which one is enough by a tuple, such as require=[('job', 'job_again')]",
+            remedy=_ways_around(commit.upstream_task_ids & skipped - {*between, commit.capture_task_id}),
         )
-    demands = commit.required or tuple((task_id,) for task_id in between)
+    # Without its capture there is nothing to commit, whatever else has succeeded.
+    demands = ((commit.capture_task_id,), *(commit.required or tuple((task_id,) for task_id in between)))
     lacking = [next((group for group in demands if skipped.issuperset(group)), ()) for skipped in days]
     if all(lacking):
         raise InputError(
@@ -71,27 +99,43 @@ def _refuse_if_never(
         )
 
 
+def _ways_around(beside: Collection[str]) -> str:
+    """``beside`` are the tasks directly before the commit that do not lie behind its capture."""
+    return (
+        f"remove the arrow to it from {_named(beside)}, which did not see the captured rows; else " if beside else ""
+    ) + (
+        "set trigger_rule='all_done' on it, and name what must have succeeded by require=[…]; tasks of "
+        "which one is enough by a tuple, such as require=[('job', 'job_again')]"
+    )
+
+
 def _is_branch(task: Operator) -> bool:
     """Told by name: importing Airflow's branch costs time in every DAG file."""
     return any(base.__name__ == "BranchMixIn" for base in getattr(task, "operator_class", type(task)).__mro__)
 
 
 def _ways(dag: DAG, branch: str) -> list[set[str]]:
-    """For each task that a branch may choose, those that it leaves out: not what lies behind the chosen one."""
+    """For each answer of a branch the tasks that it leaves out: not what lies behind a chosen one."""
     choices = dag.task_dict[branch].downstream_task_ids
-    return [
-        choices - {chosen} - dag.task_dict[chosen].get_flat_relative_ids(upstream=False) for chosen in sorted(choices)
-    ]
+    answers = [{task_id} for task_id in sorted(choices)]
+    # Airflow takes the name of a task group for all of its first tasks.
+    groups = {str(group.group_id): group for task_id in choices for group in _groups_around(dag.task_dict[task_id])}
+    roots = [{task.task_id for task in group.roots} for group in groups.values()]
+    answers += [chosen for chosen in roots if not chosen.isdisjoint(choices)]
+    if len(choices) > 1 and may_choose_several(dag.task_dict[branch]):
+        answers.append(choices)
+    return [choices.difference(*(_with_all_behind(dag, task_id) for task_id in chosen)) for chosen in answers]
 
 
-def _skipped_on_a_good_day(dag: DAG, task_ids: Collection[str], left_out: Collection[str] = ()) -> set[str]:
-    """Follow Airflow's trigger rules from task to task, all of which succeed if they run."""
-    before = {task_id: dag.task_dict[task_id].upstream_task_ids.intersection(task_ids) for task_id in task_ids}
-    skipped: dict[str, bool] = {}
-    for task_id in TopologicalSorter(before).static_order():
-        told = [skipped.get(name, False) for name in dag.task_dict[task_id].upstream_task_ids]
-        skipped[task_id] = task_id in left_out or _is_skipped(_rule(dag, task_id), told)
-    return {task_id for task_id, is_skipped in skipped.items() if is_skipped}
+def _groups_around(task: Operator) -> Iterator[TaskGroup]:
+    group = task.task_group
+    while group is not None and group.group_id is not None:
+        yield group
+        group = group.parent_group
+
+
+def _with_all_behind(dag: DAG, task_id: str) -> set[str]:
+    return {task_id, *dag.task_dict[task_id].get_flat_relative_ids(upstream=False)}
 
 
 def _is_skipped(rule: str, before: Collection[bool]) -> bool:

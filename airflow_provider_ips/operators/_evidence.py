@@ -49,15 +49,19 @@ def demand_success(states: Mapping[str, str | None], *, run_id: str, commit: str
 
 
 def with_stand_ins(states: Mapping[str, str | None], groups: Iterable[Collection[str]]) -> dict[str, str | None]:
-    """Leave out what did not succeed where a task that stands for it did, and it will not write any more."""
-    told = dict(states)
-    for group in groups:
-        instances = {task: [name for name in states if _is_instance(name, task)] for task in group}
-        if not any(names and all(states[name] == SUCCESS for name in names) for names in instances.values()):
-            continue
+    """Leave out what did not succeed where a task that stands for it did, and it will not write any more.
+
+    Each group is judged by itself, and what any of them demands is demanded: a success that stands for a task in one
+    group would otherwise excuse it in another, which nothing has satisfied.
+    """
+    found = [{task: [name for name in states if _is_instance(name, task)] for task in group} for group in groups]
+    named = {name for instances in found for names in instances.values() for name in names}
+    told = {name: state for name, state in states.items() if name not in named}
+    for instances in found:
+        satisfied = any(names and all(states[name] == SUCCESS for name in names) for names in instances.values())
         for name in (name for names in instances.values() for name in names):
-            if states[name] in OVER:
-                del told[name]
+            if not (satisfied and states[name] in OVER):
+                told[name] = states[name]
     return told
 
 

@@ -130,6 +130,31 @@ def test_mapped_tasks_stand_in_with_all_of_their_instances(events, run_dag):
     assert "'again[1]' is failed, 'job' is failed" in str(ran.errors["commit"])
 
 
+@pytest.mark.parametrize(
+    ("failing", "said"),
+    [((), None), (("a",), None), (("a", "c"), "'a' is failed, 'c' is failed"), (("b", "c"), None)],
+    ids=lambda names: "+".join(names or ["nothing"]) if isinstance(names, tuple) else "",
+)
+def test_a_task_may_be_replaced_by_different_ones(events, run_dag, failing, said):
+    """Two entries have one task in common, and each wants a success of its own."""
+    dag_id = f"overlapping_{'_'.join(failing)}"
+    with DAG(dag_id, schedule=None) as dag:
+        captured = capturing("db.events")
+        tasks = [
+            PythonOperator(task_id=name, python_callable=lambda name=name: name in failing and fail()) for name in "abc"
+        ]
+        demands = [("a", "b"), ("a", "c")]
+        commit = IpCommitOperator(task_id="commit", capture=captured, require=demands, trigger_rule="all_done")
+        captured >> tasks >> commit
+
+    ran = run_dag(dag)
+
+    assert ran.states["commit"] == ("failed" if said else "success")
+    assert (said or "") in str(ran.errors.get("commit", ""))
+    moved = None if said else events.current_snapshot().snapshot_id
+    assert committed_at(f"{dag_id}.capture", "db.events") == moved
+
+
 def remedied(dag_id, failing):
     """A job whose failure leads to a recovery and to the same job again."""
 
