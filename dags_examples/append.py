@@ -1,7 +1,8 @@
-"""Append: what the source gained is inserted into the target, once.
+"""Append: what the source gained is inserted into the target.
 
 The capture's id goes into the target's snapshot, so that a second attempt of the insert finds that the first one got
-through and leaves the target alone.
+through and leaves the target alone. A run that failed keeps the next one waiting until it was cleared and has
+succeeded: that one would cover the same rows under an id of its own. Two attempts that overlap may both insert.
 """
 
 from __future__ import annotations
@@ -24,12 +25,17 @@ with DAG(
     schedule="@daily",
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
-    max_active_runs=1,
+    # Not max_active_runs=1: runs that wait for one that failed are active, and it needs a place to be run again.
     tags=["ips", "example"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(
-        task_id="capture", source_tables="db.playback", iceberg_conn_id=LAKE, engine_catalog=LAKE
+        task_id="capture",
+        source_tables="db.playback",
+        follow_params=False,  # rows that came before would be inserted again
+        wait_for_downstream=True,  # a run that failed may have inserted, and the next one would do so again
+        iceberg_conn_id=LAKE,
+        engine_catalog=LAKE,
     )
     insert = SparkSubmitOperator(
         task_id="insert",

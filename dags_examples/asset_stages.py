@@ -27,7 +27,11 @@ LOG = iceberg_asset("db.playback_log_watched", iceberg_conn_id=LAKE)
 
 with DAG("ips_asset_stage_1", schedule=[PLAYBACK], doc_md=__doc__, **COMMON):
     capture = IpCaptureOperator(
-        task_id="capture", source_tables="db.playback", iceberg_conn_id=LAKE, engine_catalog=LAKE
+        task_id="capture",
+        source_tables="db.playback",
+        follow_params=False,  # rows that came before would be inserted again
+        iceberg_conn_id=LAKE,
+        engine_catalog=LAKE,
     )
     insert = SparkSubmitOperator(
         task_id="insert",

@@ -20,6 +20,8 @@ from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 DAG_ID = "auto_remediation_incremental"
+# What the job stops at is what the recovery looks for: a difference would leave the run red for ever.
+IMPOSSIBLE = "watched_seconds IS NULL OR watched_seconds NOT BETWEEN 0 AND 86400"
 
 with DAG(
     DAG_ID,
@@ -40,6 +42,7 @@ with DAG(
             *("--source", capture.output["db.playback"]),
             *("--target", f"{LAKE}.db.{DAG_ID}"),
             *("--quarantine", f"{LAKE}.db.{DAG_ID}_quarantine"),
+            *("--impossible", IMPOSSIBLE),
         ],
     )
     recover = SparkSubmitOperator(
@@ -48,6 +51,7 @@ with DAG(
         application_args=[
             *("--source", capture.output["db.playback"]),
             *("--quarantine", f"{LAKE}.db.{DAG_ID}_quarantine"),
+            *("--impossible", IMPOSSIBLE),
         ],
         trigger_rule="one_failed",
     )
@@ -58,6 +62,7 @@ with DAG(
             *("--source", capture.output["db.playback"]),
             *("--target", f"{LAKE}.db.{DAG_ID}"),
             *("--quarantine", f"{LAKE}.db.{DAG_ID}_quarantine"),
+            *("--impossible", IMPOSSIBLE),
         ],
     )
     commit = IpCommitOperator(

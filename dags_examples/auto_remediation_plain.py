@@ -13,6 +13,8 @@ from airflow.sdk import DAG
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 DAG_ID = "auto_remediation_plain"
+# What the job stops at is what the recovery looks for: a difference would leave the run red for ever.
+IMPOSSIBLE = "watched_seconds IS NULL OR watched_seconds NOT BETWEEN 0 AND 86400"
 
 with DAG(
     DAG_ID,
@@ -30,6 +32,7 @@ with DAG(
             *("--source", f"{LAKE}.db.playback"),
             *("--target", f"{LAKE}.db.{DAG_ID}"),
             *("--quarantine", f"{LAKE}.db.{DAG_ID}_quarantine"),
+            *("--impossible", IMPOSSIBLE),
         ],
     )
     recover = SparkSubmitOperator(
@@ -38,6 +41,7 @@ with DAG(
         application_args=[
             *("--source", f"{LAKE}.db.playback"),
             *("--quarantine", f"{LAKE}.db.{DAG_ID}_quarantine"),
+            *("--impossible", IMPOSSIBLE),
         ],
         trigger_rule="one_failed",
     )
@@ -48,6 +52,7 @@ with DAG(
             *("--source", f"{LAKE}.db.playback"),
             *("--target", f"{LAKE}.db.{DAG_ID}"),
             *("--quarantine", f"{LAKE}.db.{DAG_ID}_quarantine"),
+            *("--impossible", IMPOSSIBLE),
         ],
     )
     daily >> recover >> daily_again

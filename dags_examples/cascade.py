@@ -32,8 +32,8 @@ ACCOUNTS = iceberg_asset("db.cascade_accounts", iceberg_conn_id=LAKE)
 TITLES = iceberg_asset("db.cascade_titles", iceberg_conn_id=LAKE)
 TOTALS = iceberg_asset("db.cascade_totals", iceberg_conn_id=LAKE)
 
-# Events start the stages; at six they run in any case, and find out whether an event was lost. Not at once: on its
-# first day a stage waits for the event of the one before, which makes its source.
+# Events start the stages; at six they run in any case, and find out whether an event was lost. Not at once when they
+# are unpaused: the event of the stage before tells that it has made the source. Until then a run at six fails.
 MORNING = CronTriggerTimetable("0 6 * * *", timezone="UTC", run_immediately=timedelta(0))
 
 

@@ -25,9 +25,9 @@ with DAG(
 ):
 
     @task
-    def arguments(ds: str) -> list[list[str]]:
+    def arguments(newest: str) -> list[list[str]]:
         """What each of the mapped tasks gets: one day of the window."""
-        days = [(date.fromisoformat(ds) - timedelta(days=ago)).isoformat() for ago in range(14)]
+        days = [(date.fromisoformat(newest) - timedelta(days=ago)).isoformat() for ago in range(14)]
         names = ["--source", f"{LAKE}.db.playback", "--target", f"{LAKE}.db.{DAG_ID}", "--days"]
         return [[*names, day] for day in days]
 

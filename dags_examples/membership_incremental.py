@@ -1,7 +1,8 @@
-"""Memberships: what the table gained is appended to the log, exactly once.
+"""Memberships: what the table gained is appended to the log, once as long as failed runs are cleared.
 
 The capture's id goes into the snapshot that the insert makes. A second attempt finds it there and leaves the log
-alone, and the commit demands to find it before the checkpoint moves.
+alone, of two that overlap one fails, and the commit demands to find it before the checkpoint moves. A run that failed
+keeps the next one waiting: that one would cover the same rows under an id of its own.
 """
 
 from __future__ import annotations
@@ -25,12 +26,17 @@ with DAG(
     schedule="@daily",
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
-    max_active_runs=1,
+    # Not max_active_runs=1: runs that wait for one that failed are active, and it needs a place to be run again.
     tags=["ips", "example"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(
-        task_id="capture", source_tables="db.membership", iceberg_conn_id=LAKE, engine_catalog=LAKE
+        task_id="capture",
+        source_tables="db.membership",
+        follow_params=False,  # rows that came before would be inserted again
+        wait_for_downstream=True,  # a run that failed may have inserted, and the next one would do so again
+        iceberg_conn_id=LAKE,
+        engine_catalog=LAKE,
     )
     load = SparkSubmitOperator(
         task_id="load",

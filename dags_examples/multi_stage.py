@@ -21,11 +21,16 @@ from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, iceberg_as
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 LOG = iceberg_asset("db.playback_log_staged", iceberg_conn_id=LAKE)
-COMMON = {"start_date": datetime(2025, 1, 1, tzinfo=UTC), "max_active_runs": 1, "tags": ["ips", "example"]}
+COMMON = {"start_date": datetime(2025, 1, 1, tzinfo=UTC), "tags": ["ips", "example"]}
 
 with DAG("ips_multi_stage_1", schedule="@daily", catchup=False, doc_md=__doc__, **COMMON):
     capture = IpCaptureOperator(
-        task_id="capture", source_tables="db.playback", iceberg_conn_id=LAKE, engine_catalog=LAKE
+        task_id="capture",
+        source_tables="db.playback",
+        follow_params=False,  # rows that came before would be inserted again
+        wait_for_downstream=True,  # a run that failed may have inserted, and the next one would do so again
+        iceberg_conn_id=LAKE,
+        engine_catalog=LAKE,
     )
     insert = SparkSubmitOperator(
         task_id="insert",
@@ -36,7 +41,7 @@ with DAG("ips_multi_stage_1", schedule="@daily", catchup=False, doc_md=__doc__, 
     commit = IpCommitOperator(task_id="commit", capture=capture, target_assets=LOG)
     capture >> insert >> commit
 
-with DAG("ips_multi_stage_2", schedule=[LOG], doc_md=__doc__, **COMMON):
+with DAG("ips_multi_stage_2", schedule=[LOG], max_active_runs=1, doc_md=__doc__, **COMMON):
     capture = IpCaptureOperator(
         task_id="capture", source_tables="db.playback_log_staged", iceberg_conn_id=LAKE, engine_catalog=LAKE
     )

@@ -2,7 +2,8 @@
 
 New plays belong to downloads of any age, and new downloads to plays of any age. So: new plays with the downloads as of
 the end of the capture, and the plays as of its start with new downloads. Every pair comes once, whatever is written
-meanwhile.
+meanwhile. A run that failed keeps the next one waiting until it was cleared and has succeeded: that one would insert
+the same pairs under an id of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ with DAG(
     schedule="@daily",
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
-    max_active_runs=1,
+    # Not max_active_runs=1: runs that wait for one that failed are active, and it needs a place to be run again.
     tags=["ips", "example"],
     doc_md=__doc__,
 ):
@@ -33,6 +34,7 @@ with DAG(
         task_id="capture",
         source_tables=["db.playback", "db.downloads"],
         follow_params=False,  # rows that came before would be inserted again
+        wait_for_downstream=True,  # a run that failed may have inserted, and the next one would do so again
         iceberg_conn_id=LAKE,
         engine_catalog=LAKE,
     )

@@ -31,7 +31,8 @@ with DAG(
 
     @task
     def aggregate(record: dict[str, Any]) -> None:
-        """Aggregate the days anew that gained a row, each of them whole."""
+        """Aggregate the days anew that gained a row, each of them whole. event_date and title_id are NOT NULL."""
+        from pyiceberg.expressions import In
         from pyiceberg.partitioning import PartitionField, PartitionSpec
         from pyiceberg.schema import Schema
         from pyiceberg.transforms import IdentityTransform
@@ -41,8 +42,8 @@ with DAG(
 
         catalog = IpsHook(LAKE).catalog
         new = catalog.load_table(record["sources"][0]["icdc_table"]).scan(selected_fields=("event_date",)).to_arrow()
-        days = ", ".join(f"'{day}'" for day in new["event_date"].unique().to_pylist())
-        rows = catalog.load_table("db.playback").scan(f"event_date in ({days})", selected_fields=COLUMNS).to_arrow()
+        touched = In("event_date", new["event_date"].unique().to_pylist())
+        rows = catalog.load_table("db.playback").scan(touched, selected_fields=COLUMNS).to_arrow()
         groups = rows.group_by(["event_date", "title_id"]).aggregate([([], "count_all"), ("watched_seconds", "sum")])
         totals = groups.rename_columns(["event_date", "title_id", "events", "watched_seconds"])
         schema = Schema(

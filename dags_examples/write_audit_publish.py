@@ -1,7 +1,8 @@
 """Write, audit, publish: rows go to a branch of the target first, and readers see them once they were looked at.
 
-The commit wants to see them published. If the audit fails, the target and the checkpoint stay as they were, and the
-next run covers the range on a branch of its own.
+The commit wants to see them published. If the audit fails, the target and the checkpoint stay as they were. A run that
+failed, for whatever reason, keeps the next one waiting until it was cleared and has succeeded: it may have published,
+and the next one would publish the same rows once more.
 """
 
 from __future__ import annotations
@@ -25,13 +26,18 @@ with DAG(
     schedule="@daily",
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
-    max_active_runs=1,
+    # Not max_active_runs=1: runs that wait for one that failed are active, and it needs a place to be run again.
     tags=["ips", "example"],
     doc_md=__doc__,
     params={"most_minutes": Param(24 * 60, type="number", title="Longest event that may be published, in minutes")},
 ):
     capture = IpCaptureOperator(
-        task_id="capture", source_tables="db.playback", iceberg_conn_id=LAKE, engine_catalog=LAKE
+        task_id="capture",
+        source_tables="db.playback",
+        follow_params=False,  # rows that came before would be inserted again
+        wait_for_downstream=True,  # a run that failed may have inserted, and the next one would do so again
+        iceberg_conn_id=LAKE,
+        engine_catalog=LAKE,
     )
     # The name says which capture: an old run that is cleared can publish nothing but its own.
     branch = f"audit_{capture.output['capture_id']}"
@@ -45,9 +51,10 @@ with DAG(
         task_id="audit",
         application=str(JOBS / "audit_branch.py"),
         application_args=[*from_source, "--most-minutes", "{{ params.most_minutes }}"],
+        conf=stamp,
     )
     publish = SparkSubmitOperator(
-        task_id="publish", application=str(JOBS / "publish_branch.py"), application_args=on_branch
+        task_id="publish", application=str(JOBS / "publish_branch.py"), application_args=on_branch, conf=stamp
     )
     commit = IpCommitOperator(task_id="commit", capture=capture, verify_target=TARGET)
     capture >> write >> audit >> publish >> commit

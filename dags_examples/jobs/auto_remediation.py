@@ -2,16 +2,15 @@
 
 Each day is a commit of its own, so a run that stops has written the days before. The next one may write them again: the
 merge changes nothing where the target holds the event already. Events that are in quarantine are passed over.
+event_date, event_id and received_at are NOT NULL.
 """
 
 import argparse
 
 from pyspark.sql import SparkSession
 
-MOST_SECONDS = 86_400
 
-
-def main(source: str, target: str, quarantine: str) -> None:
+def main(source: str, target: str, quarantine: str, impossible: str) -> None:
     spark = SparkSession.builder.getOrCreate()
     spark.sql(
         f"""CREATE TABLE IF NOT EXISTS {target}
@@ -25,17 +24,18 @@ def main(source: str, target: str, quarantine: str) -> None:
     )
     days = spark.sql(f"SELECT DISTINCT event_date FROM {source} ORDER BY event_date").collect()
     for day in days:
-        merge_day(spark, source, target, quarantine, day["event_date"].isoformat())
+        merge_day(spark, source, target, quarantine, impossible, day["event_date"].isoformat())
 
 
-def merge_day(spark: SparkSession, source: str, target: str, quarantine: str, day: str) -> None:
+def merge_day(spark: SparkSession, source: str, target: str, quarantine: str, impossible: str, day: str) -> None:
     spark.sql(
         f"""MERGE INTO {target} AS t
             USING (SELECT latest.*
                    FROM (SELECT max_by(struct(event_id, event_date, account_id, title_id,
-                                              CASE WHEN watched_seconds <= {MOST_SECONDS} THEN watched_seconds
-                                                   ELSE raise_error('event ' || event_id || ' lasts for over a day')
-                                              END AS watched_seconds, received_at), received_at) AS latest
+                                              CASE WHEN {impossible}
+                                                   THEN raise_error('event ' || event_id || ' cannot be: {impossible}')
+                                                   ELSE watched_seconds END AS watched_seconds,
+                                              received_at), received_at) AS latest
                          FROM {source} AS e
                          LEFT ANTI JOIN {quarantine} AS q
                          ON e.event_id = q.event_id AND e.received_at = q.received_at
@@ -51,4 +51,5 @@ if __name__ == "__main__":
     parser.add_argument("--source", required=True)
     parser.add_argument("--target", required=True)
     parser.add_argument("--quarantine", required=True)
+    parser.add_argument("--impossible", required=True, help="what is true of an event that cannot be")
     main(**vars(parser.parse_args()))

@@ -1,14 +1,15 @@
 """Cascade: one level of aggregation, of which only the groups are made anew that rows came to, changed in or left.
 
 Each level is a table like the one before it, with fewer columns that name a group. A group of which no row is left
-goes. What is equal to what was there is not written again, so the next level has nothing to do for it.
+goes. What is equal to what was there is not written again, so the next level has nothing to do for it. The columns
+that name a group and event_id are NOT NULL; seconds may be unknown.
 """
 
 import argparse
 
 from pyspark.sql import SparkSession
 
-# The columns that name a group, and what is known of it.
+# The columns that name a group, and what is known of it: first of all how many rows it has.
 LEVELS = {
     "accounts": (
         {"event_date": "DATE", "account_id": "INT", "title_id": "INT"},
@@ -36,6 +37,7 @@ LEVELS = {
 def main(level: str, source: str, changes: str, before: str, target: str) -> None:
     spark = SparkSession.builder.getOrCreate()
     keys, facts = LEVELS[level]
+    rows, *_ = facts
     columns = ", ".join([*(f"{name} {kind}" for name, kind in keys.items()), *(f"{name} BIGINT" for name in facts)])
     by_day = "PARTITIONED BY (event_date)" if "event_date" in keys else ""
     spark.sql(
@@ -50,9 +52,9 @@ def main(level: str, source: str, changes: str, before: str, target: str) -> Non
                    LEFT JOIN {source} AS r ON {" AND ".join(f"r.{name} = k.{name}" for name in keys)}
                    GROUP BY {", ".join(f"k.{name}" for name in keys)}) AS s
             ON {" AND ".join(f"t.{name} = s.{name}" for name in keys)}
-            WHEN MATCHED AND s.watched_seconds IS NULL THEN DELETE
-            WHEN MATCHED AND ({" OR ".join(f"t.{name} <> s.{name}" for name in facts)}) THEN UPDATE SET *
-            WHEN NOT MATCHED AND s.watched_seconds IS NOT NULL THEN INSERT *"""
+            WHEN MATCHED AND s.{rows} = 0 THEN DELETE
+            WHEN MATCHED AND NOT ({" AND ".join(f"t.{name} <=> s.{name}" for name in facts)}) THEN UPDATE SET *
+            WHEN NOT MATCHED AND s.{rows} > 0 THEN INSERT *"""
     )
 
 

@@ -1,4 +1,7 @@
-"""One row per title of some days, aggregated anew: the days are overwritten, and no other is touched."""
+"""One row per title of some days, aggregated anew: the days are overwritten, and no other is touched.
+
+event_date is NOT NULL: rows without a day would be in a partition that no day names.
+"""
 
 import argparse
 

@@ -1,4 +1,7 @@
-"""Merge: where each account stopped in each title. The latest event wins, in whatever order events arrive."""
+"""Merge: where each account stopped in each title. The latest event wins, in whatever order events arrive.
+
+account_id, title_id, event_time, event_id and received_at are NOT NULL.
+"""
 
 import argparse
 

@@ -1,4 +1,7 @@
-"""Multi-table: events of several sources merged into one target, the last version of each event."""
+"""Multi-table: events of several sources merged into one target, the last version of each event.
+
+event_date, event_id and received_at are NOT NULL.
+"""
 
 import argparse
 

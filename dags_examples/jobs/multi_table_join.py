@@ -2,7 +2,7 @@
 
 The pairs that are new are those of new plays with all downloads, and of old plays with new downloads. What is all and
 what is old must be as of the capture: both tables may gain rows before this job reads them, and the next capture
-brings those.
+brings those. Two attempts that overlap may both insert.
 """
 
 import argparse
@@ -20,15 +20,15 @@ def main(arguments: argparse.Namespace) -> None:
     spark.sql(
         f"""CREATE TABLE IF NOT EXISTS {target}
             (play_id BIGINT, download_id BIGINT, account_id INT, title_id INT, played_at TIMESTAMP)
-            USING iceberg TBLPROPERTIES ('commit.retry.num-retries' = '0')"""
+            USING iceberg"""
     )
-    if is_stamped(spark, target):
+    # If all plays or all downloads are new, then the pairs are all there are.
+    is_everything = not arguments.plays_from or not arguments.downloads_from
+    if not is_everything and is_stamped(spark, target):
         print(f"{target} holds this capture already: an attempt before this one got as far as the insert")
         return
     all_downloads = as_of(arguments.downloads, arguments.downloads_to)
     old_plays = as_of(arguments.plays, arguments.plays_from)
-    # If all plays or all downloads are new, then the pairs are all there are.
-    is_everything = not arguments.plays_from or not arguments.downloads_from
     spark.sql(
         f"""INSERT {"OVERWRITE" if is_everything else "INTO"} {target}
             SELECT {PAIR} FROM {arguments.new_plays} AS p JOIN {all_downloads} AS d ON {SAME}
@@ -38,8 +38,8 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def as_of(table: str, snapshot: str) -> str:
-    """Name a table as it was. Spark fails if the snapshot has expired."""
-    return f"{table} VERSION AS OF {snapshot}" if snapshot else f"(SELECT * FROM {table} LIMIT 0)"
+    """Name a table as it was, or as a branch has it. Spark fails if the snapshot has expired."""
+    return f"{table} VERSION AS OF '{snapshot}'" if snapshot else f"(SELECT * FROM {table} LIMIT 0)"
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 Two tables name the keys: one in which rows are now, and one in which rows were before. Incrementally these are what
 was captured; with a lookback, the source and the target themselves. All rows of a key come from the source, and a key
-that has none left goes.
+that has none left goes. The key and event_id are NOT NULL.
 """
 
 import argparse

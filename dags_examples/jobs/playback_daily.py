@@ -1,6 +1,7 @@
 """The daily playback job: one row per event, the last version of it that was received.
 
 Plain and incremental DAG run this same file. It never asks whether its source is the table or what the table gained.
+event_date, event_id and received_at are NOT NULL.
 """
 
 import argparse

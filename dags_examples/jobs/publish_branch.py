@@ -1,20 +1,23 @@
 """Publish: main is moved to the head of the branch, in one commit, and the branch goes.
 
-Only forward: if main was written to since the branch began, this fails, and the writing has to be done again.
+Only forward: if main was written to since the branch began, this fails, and the writing has to be done again. Where
+main holds the capture already, an attempt before this one got as far, and what main gained since is left alone. Spark
+must find the package: `pip install --no-deps`, without Airflow.
 """
 
 import argparse
 
 from pyspark.sql import SparkSession
 
+from airflow_provider_ips.stamps import is_stamped
+
 
 def main(target: str, branch: str) -> None:
     spark = SparkSession.builder.getOrCreate()
-    if not spark.table(f"{target}.refs").where(f"name = '{branch}'").isEmpty():
+    if not is_stamped(spark, target):
         catalog, _, _ = target.partition(".")
         spark.sql(f"CALL {catalog}.system.fast_forward('{target}', 'main', '{branch}')")
-        spark.sql(f"ALTER TABLE {target} DROP BRANCH {branch}")
-    # No branch: an attempt before this one got as far. Whether main holds the rows is what the commit asks the target.
+    spark.sql(f"ALTER TABLE {target} DROP BRANCH IF EXISTS {branch}")
 
 
 if __name__ == "__main__":

@@ -8,20 +8,17 @@ import sys
 
 from pyspark.sql import SparkSession
 
-MOST_SECONDS = 86_400
 
-
-def main(source: str, quarantine: str) -> None:
+def main(source: str, quarantine: str, impossible: str) -> None:
     spark = SparkSession.builder.getOrCreate()
-    bad = f"watched_seconds > {MOST_SECONDS}"
-    found = spark.table(source).where(bad).count()
+    found = spark.table(source).where(impossible).count()
     if not found:
         sys.exit(f"{source} has no event that would have to go into quarantine: the job failed for another reason")
     spark.sql(
         f"""MERGE INTO {quarantine} AS t
-            USING (SELECT DISTINCT event_id, event_date, received_at,
-                          'lasts for ' || watched_seconds || ' seconds' AS why
-                   FROM {source} WHERE {bad}) AS s
+            USING (SELECT event_id, min(event_date) AS event_date, received_at,
+                          'lasts for ' || coalesce(CAST(max(watched_seconds) AS STRING), 'unknown') || ' seconds' AS why
+                   FROM {source} WHERE {impossible} GROUP BY event_id, received_at) AS s
             ON t.event_id = s.event_id AND t.received_at = s.received_at
             WHEN NOT MATCHED THEN INSERT *"""
     )
@@ -32,4 +29,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--source", required=True)
     parser.add_argument("--quarantine", required=True)
+    parser.add_argument("--impossible", required=True, help="what is true of an event that cannot be")
     main(**vars(parser.parse_args()))

@@ -1,4 +1,7 @@
-"""Range: the old query, which overwrites whole days, over exactly the days that gained an event."""
+"""Range: the old query, which overwrites whole days, over exactly the days that gained an event.
+
+The days are those of UTC, in the source as here. By another clock the last hours of a range may lie on another day.
+"""
 
 import argparse
 
@@ -6,7 +9,8 @@ from pyspark.sql import SparkSession
 
 
 def main(source: str, target: str, start: str, end: str) -> None:
-    spark = SparkSession.builder.config("spark.sql.sources.partitionOverwriteMode", "dynamic").getOrCreate()
+    utc = SparkSession.builder.config("spark.sql.session.timeZone", "UTC")
+    spark = utc.config("spark.sql.sources.partitionOverwriteMode", "dynamic").getOrCreate()
     spark.sql(
         f"""CREATE TABLE IF NOT EXISTS {target} (event_date DATE, events BIGINT, hours_watched DOUBLE)
             USING iceberg PARTITIONED BY (event_date)"""

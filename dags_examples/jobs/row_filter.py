@@ -2,7 +2,7 @@
 
 An aggregate needs all rows of its group, so the changes alone are not enough: they name the groups, the source gives
 the rows. The source may by now hold more than was captured; those rows come again with the next capture, and the same
-groups are then simply aggregated once more.
+groups are then simply aggregated once more. The columns that name a group are NOT NULL.
 """
 
 import argparse

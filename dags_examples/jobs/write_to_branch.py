@@ -1,14 +1,15 @@
 """Write: every captured event becomes one row, on a branch of the target that nobody reads.
 
 The branch starts from what is published, whatever an attempt before this one has left on it. So an attempt that died
-half-way costs nothing, and a plain insert will do.
+half-way costs nothing, and a plain insert will do. Spark must find the package: `pip install --no-deps`, without
+Airflow.
 """
 
 import argparse
 
 from pyspark.sql import SparkSession
 
-STAMP = "spark.sql.iceberg.snapshot-property.ips-capture-id"
+from airflow_provider_ips.stamps import is_stamped
 
 
 def main(source: str, target: str, branch: str) -> None:
@@ -18,7 +19,7 @@ def main(source: str, target: str, branch: str) -> None:
             (event_id BIGINT, event_date DATE, account_id INT, title_id INT, watched_minutes DOUBLE)
             USING iceberg PARTITIONED BY (event_date)"""
     )
-    if is_published(spark, target):
+    if is_stamped(spark, target):
         print(f"{target} holds this capture already: its branch was published before")
         return
     # Of an audit that failed the branch stays to be looked at, until the table's snapshots are next expired.
@@ -27,13 +28,6 @@ def main(source: str, target: str, branch: str) -> None:
         f"""INSERT INTO {target}.branch_{branch}
             SELECT event_id, event_date, account_id, title_id, watched_seconds / 60.0 FROM {source}"""
     )
-
-
-def is_published(spark: SparkSession, target: str) -> bool:
-    """Ask the lineage of main for the capture whose id Spark was given."""
-    live = spark.table(f"{target}.history").where("is_current_ancestor").select("snapshot_id")
-    stamped = spark.table(f"{target}.snapshots").where(f"summary['ips-capture-id'] = '{spark.conf.get(STAMP)}'")
-    return not stamped.join(live, "snapshot_id").isEmpty()
 
 
 if __name__ == "__main__":

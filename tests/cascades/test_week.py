@@ -15,13 +15,15 @@ from tests.components.rest import until
 pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.timeout(3600)]
 
 DAYS = int(os.environ.get("CASCADE_DAYS", "7"))
-SEED = int(os.environ.get("CASCADE_SEED", "8"))
+SEED = int(os.environ.get("CASCADE_SEED", "20347"))
+"""Two days of this week have the most kinds of change: on a table of v3 a delete, copy-on-write, and a MERGE,
+merge-on-read; compaction of the source and of two targets; then a day dropped and one delivered again."""
 PATIENCE_S = 400
 MIDDLE = STAGES[1]
 UNTROUBLED, RETRIED, GIVEN_UP = "untroubled", "retried", "given up"
 
 
-def test_every_stage_equals_a_full_recomputation_after_every_step(world):
+def test_every_stage_equals_a_full_recomputation_after_every_day(world):
     """Late rows, corrections and deletions arrive at the last stage, whatever failed or was compacted on the way."""
     random = Random(SEED)  # noqa: S311 - a week, no secret
     writer = Writer(world.spark, random)

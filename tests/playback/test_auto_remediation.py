@@ -58,6 +58,9 @@ def test_a_failure_is_recovered_from_and_its_range_covered(world):
     assert (states["daily"], states["recover"], states["daily_again"]) == ("failed", "success", "success")
     assert span(world, remedied)[0] == span(world, failed)[0] == span(world, good)[1]
     assert_recomputed(world, INCREMENTAL)
+    plain = world.attempt(PLAIN, day)
+    assert plain.task_states == {"daily": "failed", "recover": "success", "daily_again": "success"}
+    assert_recomputed(world, PLAIN)
 
     idle, _ = world.run(INCREMENTAL, day.replace(hour=1))
     assert set(idle.task_states.values()) == {"success", "skipped"}, "the checkpoint does not stand at the head"

@@ -2,16 +2,20 @@
 
 import shutil
 from collections import defaultdict
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from scripts.lake import midnight
+from scripts.local_airflow import EXAMPLES
+from tests.examples.world import FIRST_DAY
 from tests.playback.events import make_source
 from tests.playback.few_days import gain_a_day, span
 
-INCREMENTAL = "foreach_incremental"
+PLAIN, INCREMENTAL = "foreach_plain", "foreach_incremental"
 
 
-def assert_recomputed(world):
+def assert_recomputed(world, dag_id=INCREMENTAL):
     """The target is what one aggregation of the whole source makes."""
     groups = defaultdict(list)
     for e in world.rows("db.playback"):
@@ -22,7 +26,7 @@ def assert_recomputed(world):
     ]
     found = [
         (r["event_date"], r["title_id"], r["events"], r["accounts"], r["watched_seconds"])
-        for r in world.rows(f"db.{INCREMENTAL}")
+        for r in world.rows(f"db.{dag_id}")
     ]
     assert sorted(found) == sorted(expected)
 
@@ -47,6 +51,15 @@ def files_of(world, day):
     ]
 
 
+def with_a_window_of_three_days(folder):
+    """The plain twin as it is but for its window: eleven Spark jobs would find no row."""
+    shutil.copytree(EXAMPLES / "jobs", folder / "jobs")
+    text = (EXAMPLES / "foreach_plain.py").read_text()
+    assert "range(14)" in text
+    (folder / "foreach_plain.py").write_text(text.replace("range(14)", "range(3)"))
+    return folder
+
+
 def test_each_touched_day_gets_a_task_and_a_failed_one_holds_the_commit_back(world, tmp_path):
     """One of three tasks fails when another has written its day; the next run covers the days of both."""
     make_source(world)
@@ -69,6 +82,10 @@ def test_each_touched_day_gets_a_task_and_a_failed_one_holds_the_commit_back(wor
     assert span(world, covered)[0] == span(world, first)[1]
     assert days_mapped(world, covered) == [[str(each)] for each in sorted({*touched, *added_days(world)})]
     assert_recomputed(world)
+
+    third = midnight(FIRST_DAY) + timedelta(days=2)
+    assert world.attempt(PLAIN, third, dags=with_a_window_of_three_days(tmp_path / "dags")).state == "success"
+    assert_recomputed(world, PLAIN)
 
     idle, _ = world.run(INCREMENTAL, day.replace(hour=1))
     assert (idle.task_states["arguments"], idle.task_states["redo"]) == ("skipped", "skipped")

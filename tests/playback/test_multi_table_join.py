@@ -38,9 +38,9 @@ def gain(world, name, *numbers, title=1):
     append_rows(world, name, [event(number, title) for number in numbers])
 
 
-def pairs(world):
+def pairs(world, target=TARGET):
     """What the target holds, as often as it holds it."""
-    return sorted((row["play_id"], row["download_id"]) for row in world.rows(TARGET))
+    return sorted((row["play_id"], row["download_id"]) for row in world.rows(target))
 
 
 def all_pairs(world):
@@ -91,6 +91,9 @@ def test_every_pair_comes_once_whatever_is_written_between_capture_and_job(sourc
     _, record = world.run(DAG, at(3))
     assert [source["kind"] for source in record["sources"]] == ["empty", "range"]
     assert pairs(world) == all_pairs(world)
+    for hour in (3, 4):
+        assert world.attempt(f"{DAG}_plain", at(hour)).state == "success"
+        assert pairs(world, f"{TARGET}_plain") == all_pairs(world)
 
 
 def test_an_expired_start_is_an_error_and_a_new_start_makes_the_join_anew(sources):
@@ -108,6 +111,6 @@ def test_an_expired_start_is_an_error_and_a_new_start_makes_the_join_anew(source
 
     reset = {"verb": "reset", "consumer": CONSUMER, "confirm": CONSUMER, "dry_run": False}
     assert world.attempt("ips_maintenance", at(5), conf=reset).state == "success"
-    _, record = world.run(DAG, at(6))
+    _, record = world.run(DAG, at(4))
     assert [source["kind"] for source in record["sources"]] == ["full", "full"]
     assert pairs(world) == all_pairs(world)

@@ -1,8 +1,11 @@
 """Rows are written to a branch, audited, published; readers, checkpoint and next stage see only what was published."""
 
+from datetime import timedelta
+from functools import partial
+
 from airflow_provider_ips.iceberg import capture
 from tests.playback.events import append_rows, make_source
-from tests.playback.few_days import fail, gain_a_day, span
+from tests.playback.few_days import fail, first_task_waits, gain_a_day, span
 
 DAG_ID = "ips_write_audit_publish"
 TARGET = "db.playback_audited"
@@ -43,8 +46,8 @@ def gain_a_long_event(world):
     append_rows(world, "db.playback", [{**event, "event_id": 7, "watched_seconds": 60 * LONG}])
 
 
-def test_what_the_audit_refuses_is_seen_by_nobody_until_a_later_run_publishes_it(world):
-    """A day, one that fails its audit, one whose worker dies, one that covers all: main moves twice, stage 2 too."""
+def test_what_the_audit_refuses_is_seen_by_nobody_until_its_run_publishes_it(world):
+    """A day, and one that the audit refuses: the next one waits, and main moves twice, and so does what captures it."""
     make_source(world)
     first, _ = world.run(DAG_ID, gain_a_day(world))
     assert_recomputed(world)
@@ -65,14 +68,32 @@ def test_what_the_audit_refuses_is_seen_by_nobody_until_a_later_run_publishes_it
     (left,) = branches(world) - {"main"}
     assert captured_next(world, published, "icdc.after_refusal")[0] == []
 
+    waits = partial(world.ask, first_task_waits, DAG_ID, day + timedelta(days=1))
+    assert waits()
+
     # The worker that writes dies once more, behind its insert; nothing of that attempt may be published.
-    died = world.attempt(DAG_ID, gain_a_day(world), after={"write": fail})
+    died = world.attempt(DAG_ID, day, after={"write": fail})
     assert head(world) == published
-    again, record = world.run(DAG_ID, gain_a_day(world), conf={"most_minutes": LONG})
-    assert span(world, again)[0] == span(world, died)[0] == span(world, refused)[0] == span(world, first)[1]
+    again, record = world.run(DAG_ID, day, conf={"most_minutes": LONG})
+    assert span(world, again) == span(world, died) == span(world, refused)
+    assert span(world, again)[0] == span(world, first)[1]
     assert_recomputed(world)
-    assert left in branches(world), "the refused branch is there to be looked at"
+    assert left == f"audit_{record['capture_id']}"
+    assert branches(world) == {"main"}
+    assert not waits()
     new, told = captured_next(world, published, "icdc.after_publication")
     assert sorted(new + rows_of(before)) == rows_of(world.rows(TARGET))
     assert [verdict.decision.value for verdict in told.verdicts] == ["captured"]
     assert world.catalog.load_table(TARGET).current_snapshot().summary["ips-capture-id"] == record["capture_id"]
+
+
+def test_a_run_that_published_and_lost_its_commit_is_repeated_without_harm(world):
+    """The next day waits; the day is cleared, finds its rows in main, and moves the checkpoint."""
+    day = gain_a_day(world)
+    lost = world.attempt(DAG_ID, day, after={"commit": fail})
+    assert (lost.task_states["publish"], lost.task_states["commit"]) == ("success", "failed")
+    published = head(world)
+    assert world.ask(first_task_waits, DAG_ID, day + timedelta(days=1))
+    world.run(DAG_ID, day)
+    assert head(world) == published
+    assert_recomputed(world)

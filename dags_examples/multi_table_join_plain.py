@@ -1,0 +1,38 @@
+"""Multi-table join, plain: all plays are joined with all downloads, and the target is overwritten."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG
+
+# Spark's name of the catalog.
+LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
+JOBS = Path(__file__).parent / "jobs"
+
+with DAG(
+    "ips_multi_table_join_plain",
+    schedule="@daily",
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["ips", "example"],
+    doc_md=__doc__,
+):
+    join = SparkSubmitOperator(
+        task_id="join",
+        application=str(JOBS / "multi_table_join.py"),
+        application_args=[
+            *("--plays", f"{LAKE}.db.playback"),
+            *("--new-plays", f"{LAKE}.db.playback"),
+            *("--plays-from", ""),
+            *("--downloads", f"{LAKE}.db.downloads"),
+            *("--new-downloads", f"{LAKE}.db.downloads"),
+            *("--downloads-from", ""),
+            *("--downloads-to", "main"),
+            *("--target", f"{LAKE}.db.downloads_played_plain"),
+        ],
+    )
