@@ -21,7 +21,7 @@ from benchmarks.pipeline.figures import figures, small_run_failures
 from benchmarks.pipeline.page import excerpt, printed, whole_page, write_into
 from benchmarks.pipeline.plot import draw
 from benchmarks.pipeline.results import PUBLISHED, Point, Results, circumstances, lines_of
-from benchmarks.pipeline.run import run_round
+from benchmarks.pipeline.run import measured_round
 from benchmarks.pipeline.shape import Shape
 
 if TYPE_CHECKING:
@@ -53,13 +53,14 @@ def main() -> None:
         shape, names = replace(QUICK, seed=options.seed), list(QUICK_CONTENDERS)
     if options.only:
         names = options.only.split(",")
-    rounds = [run_round(shape, names, CACHE) for _ in range(options.rounds)]
+    numbers = range(1, options.rounds + 1)
+    rounds = [measured_round(shape, names, CACHE, number=number, resume=options.resume) for number in numbers]
     lines = lines_of(rounds)
     print(printed(lines))
     if options.quick:
         _end_with(small_run_failures(lines))
     elif options.publish:
-        _publish(shape, lines, rounds, keep_curves=options.keep_curves)
+        _publish(shape, lines, rounds, options)
     if {line.name for line in lines} > {"lookback", "capture"}:
         for one in figures(lines):
             print(f"{one.what}: {one.found}, wanted {one.wanted}{'' if one.is_reached else ' (NOT REACHED)'}")
@@ -79,6 +80,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a small run with a verdict")
     parser.add_argument("--publish", action="store_true", help="measure the curves too, and write the pages")
     parser.add_argument("--keep-curves", action="store_true", help="with --publish: the curves stay as they are")
+    parser.add_argument(
+        "--resume", action="store_true", help="take the rounds that a run which was stopped has measured"
+    )
     options = parser.parse_args()
     if unknown := set(filter(None, options.only.split(","))) - set(BY_NAME):
         parser.error(f"no contender is called {', '.join(sorted(unknown))}")
@@ -87,8 +91,8 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _publish(shape: Shape, lines: Sequence[Line], rounds: Sequence[Round], *, keep_curves: bool) -> None:
-    by_days, by_late = _kept_curves(shape) if keep_curves else _curves(shape, lines)
+def _publish(shape: Shape, lines: Sequence[Line], rounds: Sequence[Round], options: argparse.Namespace) -> None:
+    by_days, by_late = _kept_curves(shape) if options.keep_curves else _curves(shape, lines, resume=options.resume)
     results = Results(
         circumstances=circumstances(_command(), len(rounds)),
         shape=asdict(shape),
@@ -110,7 +114,7 @@ def _kept_curves(shape: Shape) -> tuple[tuple[Point, ...], tuple[Point, ...]]:
     return published.by_days, published.by_late
 
 
-def _curves(shape: Shape, lines: Sequence[Line]) -> tuple[tuple[Point, ...], tuple[Point, ...]]:
+def _curves(shape: Shape, lines: Sequence[Line], *, resume: bool) -> tuple[tuple[Point, ...], tuple[Point, ...]]:
     found = {shape: Point.of(shape, lines)}
     wanted = {
         "days": [replace(shape, days=days) for days in CURVE_DAYS],
@@ -119,7 +123,8 @@ def _curves(shape: Shape, lines: Sequence[Line]) -> tuple[tuple[Point, ...], tup
     for one in (*wanted["days"], *wanted["late"]):
         # What has been measured already is not measured again.
         if one not in found:
-            found[one] = Point.of(one, lines_of([run_round(one, ["lookback", "capture"], CACHE)]))
+            round_ = measured_round(one, ["lookback", "capture"], CACHE, resume=resume)
+            found[one] = Point.of(one, lines_of([round_]))
     return tuple(found[one] for one in wanted["days"]), tuple(found[one] for one in wanted["late"])
 
 
@@ -131,7 +136,7 @@ def write_pages(results: Results) -> None:
 
 
 def _command() -> str:
-    given = " ".join(sys.argv[1:])
+    given = " ".join(word for word in sys.argv[1:] if word != "--resume")
     return "make bench-pipeline" if given == "--publish" else f"make bench-pipeline PIPELINE_ARGS='{given}'"
 
 

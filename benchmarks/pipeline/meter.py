@@ -48,6 +48,10 @@ class Cost:
     written_rows: int
     shuffled_bytes: int
     peak_bytes: int
+    idle_seconds: float
+    """In which no task ran: planning, compiling, commits, and what the Python process does, captures among it."""
+    one_core_seconds: float
+    """In which a single task ran, and the other core had nothing to do."""
 
     def __add__(self, other: Self) -> Cost:
         """Both stages: sums, but the larger peak."""
@@ -106,7 +110,9 @@ def _tasks(event_log: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _cost(span: Span, tasks: Iterable[Mapping[str, Any]], written: Written) -> Cost:
-    mine = [t["Task Metrics"] for t in tasks if span.began_ms <= t["Task Info"]["Finish Time"] <= span.ended_ms]
+    ended = [t for t in tasks if span.began_ms <= t["Task Info"]["Finish Time"] <= span.ended_ms]
+    mine = [t["Task Metrics"] for t in ended]
+    idle, one_core = _lulls(span, [t["Task Info"] for t in ended])
     nanoseconds = sum(m["Executor CPU Time"] + m["Executor Deserialize CPU Time"] for m in mine)
     return Cost(
         wall_seconds=round(span.wall_seconds, 2),
@@ -117,4 +123,18 @@ def _cost(span: Span, tasks: Iterable[Mapping[str, Any]], written: Written) -> C
         written_rows=written.rows,
         shuffled_bytes=sum(m["Shuffle Write Metrics"]["Shuffle Bytes Written"] for m in mine),
         peak_bytes=span.peak_bytes,
+        idle_seconds=round(idle, 2),
+        one_core_seconds=round(one_core, 2),
     )
+
+
+def _lulls(span: Span, tasks: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
+    """For how long no task ran, and for how long just one."""
+    begun = [(max(task["Launch Time"], span.began_ms), 1) for task in tasks]
+    edges = sorted([*begun, *((task["Finish Time"], -1) for task in tasks)])
+    lasted, running, at = [0, 0], 0, span.began_ms
+    for moment, change in (*edges, (span.ended_ms, 0)):
+        if running < len(lasted):
+            lasted[running] += moment - at
+        running, at = running + change, moment
+    return lasted[0] / MILLISECONDS, lasted[1] / MILLISECONDS

@@ -45,6 +45,8 @@ def whole_page(results: Results) -> str:
         "\n".join(table(("contender", *HEADER), _rows(results.lines))),
         "## What was to be reached",
         "\n".join(table(("both stages", "wanted", "found", ""), _reached(results.lines))),
+        "## How busy the two cores were",
+        "\n".join(table(("both stages", "both cores", "one of them", "none"), _busy(results.lines))),
         "## Days of lookback",
         "\n".join(_curve("days", results.by_days, lambda point: str(point.days))),
         "## Share of late rows",
@@ -134,6 +136,13 @@ def _targets(line: Line) -> str:
 def _reached(lines: Sequence[Line]) -> Iterable[tuple[str, ...]]:
     for figure in figures(lines):
         yield figure.what, figure.wanted, figure.found, "reached" if figure.is_reached else "**not reached**"
+
+
+def _busy(lines: Sequence[Line]) -> Iterable[tuple[str, ...]]:
+    for line in lines:
+        cost = line.both
+        both = cost.wall_seconds - cost.one_core_seconds - cost.idle_seconds
+        yield line.title, seconds(both), seconds(cost.one_core_seconds), seconds(cost.idle_seconds)
 
 
 def _curve(name: str, points: Sequence[Point], label: Callable[[Point], str]) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from benchmarks.compare.__main__ import versions
 from benchmarks.pipeline.contenders import BY_NAME
@@ -80,13 +80,27 @@ def lines_of(rounds: Sequence[Round]) -> list[Line]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What a curve shows of both stages."""
+
+    wall_seconds: float
+    cpu_seconds: float
+    read_bytes: int
+
+    @classmethod
+    def of(cls, cost: Cost) -> Self:
+        """From all that was measured."""
+        return cls(wall_seconds=cost.wall_seconds, cpu_seconds=cost.cpu_seconds, read_bytes=cost.read_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
     """The lookback and this package on one shape of a curve."""
 
     days: int
     late: float
-    lookback: Cost
-    capture: Cost
+    lookback: Spent
+    capture: Spent
     is_identical: bool
 
     @classmethod
@@ -97,15 +111,15 @@ class Point:
         return cls(
             days=shape.days,
             late=shape.late,
-            lookback=by_name["lookback"].both,
-            capture=ours.both,
+            lookback=Spent.of(by_name["lookback"].both),
+            capture=Spent.of(ours.both),
             is_identical=ours.is_identical,
         )
 
     @classmethod
     def parse(cls, raw: dict[str, Any]) -> Point:
         """What ``asdict`` gave."""
-        return cls(**{**raw, "lookback": Cost(**raw["lookback"]), "capture": Cost(**raw["capture"])})
+        return cls(**{**raw, "lookback": Spent(**raw["lookback"]), "capture": Spent(**raw["capture"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from benchmarks.pipeline.judge import Difference
 from benchmarks.pipeline.lake import remove
@@ -42,6 +42,13 @@ class Outcome:
         """To the lookback's targets."""
         return bool(self.differences) and all(one.is_none for one in self.differences)
 
+    @classmethod
+    def parse(cls, raw: dict[str, Any]) -> Self:
+        """What ``asdict`` gave."""
+        stages = {stage: Cost(**cost) for stage, cost in raw["stages"].items()}
+        differences = tuple(Difference(**one) for one in raw["differences"])
+        return cls(**{**raw, "stages": stages, "differences": differences})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
@@ -52,6 +59,22 @@ class Round:
     arrived: int
     """Those of them that are new."""
     outcomes: tuple[Outcome, ...]
+
+    @classmethod
+    def parse(cls, raw: dict[str, Any]) -> Self:
+        """What ``asdict`` gave."""
+        return cls(**{**raw, "outcomes": tuple(Outcome.parse(one) for one in raw["outcomes"])})
+
+
+def measured_round(shape: Shape, contenders: Sequence[str], cache: Path, *, number: int = 1, resume: bool) -> Round:
+    """Keep what was measured: with ``resume`` a run goes on where an earlier one was stopped."""
+    path = cache / "measured" / f"{shape.name}-{'-'.join(contenders)}-{number}.json"
+    if resume and path.exists():
+        return Round.parse(json.loads(path.read_text()))
+    found = run_round(shape, contenders, cache)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(asdict(found)))
+    return found
 
 
 def run_round(shape: Shape, contenders: Sequence[str], cache: Path) -> Round:

@@ -9,9 +9,9 @@ from typing import Final
 NEW_DAY: Final = date(2026, 11, 1)
 """Yesterday, as the pipeline sees it: the day that has no rows in any target yet."""
 
-VIEWS_AT_SCALE_1: Final = 40_000
-EVENTS_PER_VIEW: Final = (10, 20)
-"""Fewest and most. A view's events have one daily key, so that a key has ten events or more."""
+VIEWS_AT_SCALE_1: Final = 20_000
+EVENTS_PER_VIEW: Final = (20, 40)
+"""Fewest and most: a heartbeat a minute, for as long as an episode lasts. All have one daily key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from benchmarks.pipeline.judge import Difference
 from benchmarks.pipeline.lake import Written
 from benchmarks.pipeline.meter import Cost, Span, costs
 from benchmarks.pipeline.page import BEGIN, END, excerpt, whole_page, write_into, written_in
-from benchmarks.pipeline.results import BOTH, Line, Point, Results, lines_of, typical
+from benchmarks.pipeline.results import BOTH, Line, Point, Results, Spent, lines_of, typical
 from benchmarks.pipeline.run import Outcome, Round
 from benchmarks.pipeline.shape import EVENTS_PER_VIEW, Shape, day
 
@@ -25,6 +25,8 @@ STAGE = Cost(
     written_rows=10,
     shuffled_bytes=5,
     peak_bytes=7,
+    idle_seconds=0.25,
+    one_core_seconds=0.5,
 )
 SAME = Difference(rows=5, missing=0, extra=0)
 
@@ -144,6 +146,18 @@ def test_a_task_counts_for_the_stage_in_which_it_ended(tmp_path):
     assert (found["daily"].read_bytes, found["daily"].written_rows, found["daily"].shuffled_bytes) == (11, 14, 15)
 
 
+def test_cores_are_idle_where_no_task_runs(tmp_path):
+    """A task that began before the stage counts from its beginning on, and the rest of a stage is idle, too."""
+    lives = [(1, 130), (120, 150), (160, 170)]
+    events = [task(ended_ms=ended, launched_ms=launched) for launched, ended in lives]
+    (tmp_path / "local-1").write_text("\n".join(json.dumps(event) for event in events))
+
+    found = costs([span("daily", 100, 200)], tmp_path, {"daily": Written(size_bytes=0, rows=0)})
+
+    assert found["daily"].one_core_seconds == pytest.approx((120 - 100 + 150 - 130 + 170 - 160) / 1000)
+    assert found["daily"].idle_seconds == pytest.approx((160 - 150 + 200 - 170) / 1000)
+
+
 def span(stage, began_ms, ended_ms, driver_cpu_seconds=0.0):
     return Span(
         stage=stage,
@@ -156,11 +170,11 @@ def span(stage, began_ms, ended_ms, driver_cpu_seconds=0.0):
     )
 
 
-def task(ended_ms):
+def task(ended_ms, launched_ms=0):
     """As Spark writes it."""
     return {
         "Event": "SparkListenerTaskEnd",
-        "Task Info": {"Launch Time": ended_ms - 10, "Finish Time": ended_ms},
+        "Task Info": {"Launch Time": launched_ms or ended_ms - 10, "Finish Time": ended_ms},
         "Task Metrics": {
             "Executor CPU Time": 2_000_000_000,
             "Executor Deserialize CPU Time": 250_000_000,
@@ -201,7 +215,7 @@ def test_every_measure_of_a_day_is_merged_in_a_way_that_no_order_changes():
 
 def results(rounds):
     lines = tuple(lines_of(rounds))
-    ends = {"lookback": lines[0].costs[BOTH], "capture": lines[1].costs[BOTH]}
+    ends = {"lookback": Spent.of(lines[0].costs[BOTH]), "capture": Spent.of(lines[1].costs[BOTH])}
     point = Point(days=14, late=0.03, is_identical=True, **ends)
     return Results(
         circumstances={"date": "2026-11-18", "machine": "2 cores", "command": "make x", "rounds": 1, "versions": {}},
