@@ -40,6 +40,8 @@ class InMemoryHistory:
     last_id: int = 0
     written: dict[int, SnapshotFacts] = field(default_factory=dict)
     """Every snapshot as its commit wrote it. Older metadata files tell it, as far back as they are named."""
+    log: list[tuple[int, int]] = field(default_factory=list)
+    """Since when, in milliseconds, which snapshot was the head. Expiry takes the entries of what it removes."""
     expired_after: dict[int, int] = field(default_factory=dict)
     metadata_since: int = 0
     entries: dict[str, tuple[FileFacts, ...]] = field(default_factory=dict)
@@ -57,7 +59,8 @@ class InMemoryHistory:
 
     def head_at(self, time_ms: int) -> int | None:
         """The branch's newest snapshot at a time; every snapshot is published as it is committed."""
-        return max((s.snapshot_id for s in self.snapshots.values() if s.committed_at_ms <= time_ms), default=None)
+        shown = (head for since, head in reversed(self.log) if since <= time_ms and head in self.snapshots)
+        return next(shown, None)
 
     def snapshot(self, snapshot_id: int) -> SnapshotFacts | None:
         """A retained snapshot."""
@@ -163,6 +166,10 @@ class InMemoryHistory:
         self.manifests[snapshot_id] = tuple(listed)
         self.snapshots[snapshot_id] = self._facts(snapshot_id, parent, operation, added, [*gone.values()])
         self.written[snapshot_id] = self.snapshots[snapshot_id]
+        published_ms = self.snapshots[snapshot_id].committed_at_ms
+        if parent is not None and parent.snapshot_id != self.log[-1][1]:
+            self.log.append((published_ms - 1, parent.snapshot_id))  # the head was set to it in between
+        self.log.append((published_ms, snapshot_id))
         self.head_id = snapshot_id
         return position_of(self, self.head)
 

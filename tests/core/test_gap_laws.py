@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_ips.core.errors import GapError, RefusedOperationError
@@ -187,6 +187,7 @@ def test_a_resync_loses_no_row_or_is_refused(before: list[tuple[str, int]], afte
 
 @settings(max_examples=500, deadline=None)
 @given(ACTIONS, st.integers(min_value=0, max_value=40))
+@example([*[("append", 0)] * 2, ("jump", 0), ("append", 0), ("jump", 1), ("append", 0), ("expire", 14)], 3)
 def test_a_first_run_at_a_time_takes_all_that_came_later(actions: list[tuple[str, int]], second: int) -> None:
     """Never from a snapshot that the branch did not show then. Where its head of then is expired, more may come."""
     ledger, _, _ = played([], actions)
