@@ -136,7 +136,7 @@ def write_pages(results: Results) -> None:
 
 
 def _command() -> str:
-    given = " ".join(word for word in sys.argv[1:] if word != "--resume")
+    given = " ".join(sys.argv[1:])
     return "make bench-pipeline" if given == "--publish" else f"make bench-pipeline PIPELINE_ARGS='{given}'"
 
 
