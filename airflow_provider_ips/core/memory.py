@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_ips.core.files import Content, FileFacts, Status
 from airflow_provider_ips.core.gaps import may_hold_live
 from airflow_provider_ips.core.history import DATA, DELETES, ManifestFacts, SnapshotFacts, position_of
+from airflow_provider_ips.core.published import logged_head
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -59,8 +60,7 @@ class InMemoryHistory:
 
     def head_at(self, time_ms: int) -> int | None:
         """The branch's newest snapshot at a time; every snapshot is published as it is committed."""
-        shown = (head for since, head in reversed(self.log) if since <= time_ms and head in self.snapshots)
-        return next(shown, None)
+        return logged_head([(since, head) for since, head in self.log if head in self.snapshots], time_ms)
 
     def snapshot(self, snapshot_id: int) -> SnapshotFacts | None:
         """A retained snapshot."""

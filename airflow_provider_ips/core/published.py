@@ -47,6 +47,20 @@ def position_shown_at(history: TableHistory, chain: Sequence[SnapshotFacts], tim
     )
 
 
+def logged_head(log: Sequence[tuple[int, int]], time_ms: int) -> int | None:
+    """Read a log, oldest entry first, of when (in milliseconds) which snapshot became the branch's newest.
+
+    A head is logged when it becomes another one. So where two entries in a row name the same snapshot, one between
+    them is missing: expiry takes the entries of the snapshots that it removes. What was shown meanwhile nobody knows.
+    """
+    begun = [index for index, (since, _) in enumerate(log) if since <= time_ms]
+    if not begun:
+        return None
+    head = log[begun[-1]][1]
+    following = log[begun[-1] + 1 : begun[-1] + 2]
+    return None if any(next_head == head for _, next_head in following) else head
+
+
 def _shown_at(history: TableHistory, time_ms: int) -> _Shown | None:
     """None where no log is kept: then a snapshot's own time is all there is."""
     since = history.log_since_ms

@@ -11,6 +11,7 @@ from pyiceberg.table.refs import SnapshotRefType
 from airflow_provider_ips.core.errors import InputError, UnsupportedTableError
 from airflow_provider_ips.core.history import ManifestFacts, SnapshotFacts, head_position
 from airflow_provider_ips.core.identifiers import TableIdentifier
+from airflow_provider_ips.core.published import logged_head
 from airflow_provider_ips.core.starting import starting_position
 from airflow_provider_ips.iceberg.collector import paused_collector
 from airflow_provider_ips.iceberg.faults import mapped
@@ -89,7 +90,7 @@ class IcebergSource:
         """As the table's log has it, which is kept for main only and cut by expiry."""
         if self.branch != "main":
             return None
-        return next((e.snapshot_id for e in reversed(self.metadata.snapshot_log) if e.timestamp_ms <= time_ms), None)
+        return logged_head([(e.timestamp_ms, e.snapshot_id) for e in self.metadata.snapshot_log], time_ms)
 
     @property
     def position(self) -> Position:

@@ -296,6 +296,19 @@ def test_a_first_run_at_a_time_that_the_log_has_forgotten_is_refused(catalog: Sq
     assert str(staged.snapshot_id) in error.remedy
 
 
+def test_a_first_run_at_a_time_whose_entry_expiry_took_from_the_log_is_refused(catalog: SqlCatalog) -> None:
+    """At that time the table stood at 1, and later at 2 once more. The entry before it would leave 2 out."""
+    table = new_table(catalog)
+    base, newer = append(table, 1), append(table, 2)
+    table.manage_snapshots().rollback_to_snapshot(base).commit()
+    then = datetime.fromtimestamp(table.metadata.snapshot_log[-1].timestamp_ms / 1000, tz=UTC).isoformat()
+    table.manage_snapshots().set_current_snapshot(newer).commit()
+    append(table, 3)
+    assert taken(catalog, None, initial=then) == [2, 3]
+    expire(table, base)
+    assert "may have been published after it" in gap(catalog, None, initial=then).problem
+
+
 @pytest.mark.parametrize("kept", [0, 1])
 def test_a_manifest_list_that_lost_its_end_is_refused(catalog: SqlCatalog, kept: int) -> None:
     """Cut off between two blocks it reads like a shorter one, in every engine."""
