@@ -54,7 +54,7 @@ def main() -> None:
     if options.only:
         names = options.only.split(",")
     numbers = range(1, options.rounds + 1)
-    rounds = [measured_round(shape, names, CACHE, number=number, resume=options.resume) for number in numbers]
+    rounds = [_round(shape, names, number, options) for number in numbers]
     lines = lines_of(rounds)
     print(printed(lines))
     if options.quick:
@@ -69,12 +69,19 @@ def main() -> None:
     )
 
 
+def _round(shape: Shape, names: Sequence[str], number: int, options: argparse.Namespace) -> Round:
+    return measured_round(shape, names, CACHE, number=number, turns=options.turns, resume=options.resume)
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1.0, help="1 is some 600,000 events a day")
     parser.add_argument("--days", type=int, default=14, help="days before the new one, and of lookback")
     parser.add_argument("--late", type=float, default=0.03, help="share of late rows among those that arrive")
     parser.add_argument("--rounds", type=int, default=1, help="medians are taken")
+    parser.add_argument(
+        "--turns", type=int, default=1, help="so many of all but the lookback in each round; medians too"
+    )
     parser.add_argument("--seed", type=int, default=1, help="which rows")
     parser.add_argument("--only", default="", help=f"some of {', '.join(BY_NAME)}; the lookback always runs")
     parser.add_argument("--quick", action="store_true", help="a small run with a verdict")
@@ -94,7 +101,7 @@ def _options() -> argparse.Namespace:
 def _publish(shape: Shape, lines: Sequence[Line], rounds: Sequence[Round], options: argparse.Namespace) -> None:
     by_days, by_late = _kept_curves(shape) if options.keep_curves else _curves(shape, lines, resume=options.resume)
     results = Results(
-        circumstances=circumstances(_command(), len(rounds)),
+        circumstances=circumstances(_command(), len(rounds), options.turns),
         shape=asdict(shape),
         events=rounds[0].events,
         arrived=rounds[0].arrived,

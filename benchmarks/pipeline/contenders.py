@@ -182,8 +182,9 @@ class Streaming(_Base):
     ) -> None:
         since = {"stream-from-timestamp": str((after_ms or self.at.arrival.seen_at_ms) + 1)}
         stream = self.at.session.spark.readStream.format("iceberg").options(**since, **options).load(in_spark(table))
+        home = self.at.session.folder / "streams" / self.at.tables.namespace / name
         writer = stream.writeStream.foreachBatch(work).trigger(availableNow=True)
-        query = writer.option("checkpointLocation", f"file://{self.at.session.folder}/stream-{table}-{name}").start()
+        query = writer.option("checkpointLocation", f"file://{home}").start()
         try:
             query.awaitTermination()
         finally:
@@ -232,10 +233,10 @@ class Exact(_Base):
     """The lower bound: somebody has put exactly what changed into plain tables beforehand."""
 
     def daily(self) -> None:
-        self._merge_daily(f"{in_spark(self.at.tables.namespace)}.arrived")
+        self._merge_daily(in_spark(self.at.scene.arrived))
 
     def accounts(self) -> None:
-        self._merge_accounts(f"SELECT DISTINCT account_id FROM {in_spark(self.at.tables.namespace)}.changed")
+        self._merge_accounts(f"SELECT DISTINCT account_id FROM {in_spark(self.at.scene.changed)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

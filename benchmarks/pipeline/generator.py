@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.pipeline import logic
-from benchmarks.pipeline.shape import EVENTS_PER_VIEW, day
+from benchmarks.pipeline.shape import EVENTS_PER_VIEW, SPLIT_BYTES, day
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,8 @@ def _events(spark: SparkSession, shape: Shape, age: int, path: Path, *, late: bo
     """All events of one day, or the late ones of one, in the order of views."""
     query = _rows(shape, age, late=late)
     spark.range(0, shape.late_views if late else shape.views, 1, 1 if late else 2).createOrReplaceTempView("numbers")
-    spark.sql(query).write.option("compression", "zstd").parquet(str(path))
+    pieces = {"compression": "zstd", "parquet.block.size": str(SPLIT_BYTES)}
+    spark.sql(query).write.options(**pieces).parquet(str(path))
 
 
 def _rows(shape: Shape, age: int, *, late: bool) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from benchmarks.pipeline import logic
 from benchmarks.pipeline.session import CATALOG
-from benchmarks.pipeline.shape import day
+from benchmarks.pipeline.shape import SPLIT_BYTES, day
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from benchmarks.pipeline.session import Session
     from benchmarks.pipeline.shape import Shape
 
-SPLIT_BYTES: Final = 16 * 2**20
 MERGE_ON_READ: Final = {
     "write.merge.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
@@ -79,9 +78,19 @@ class Scene:
         """What they play on."""
         return f"{self.raw}.devices"
 
-    def tables(self, contender: str) -> Tables:
-        """Its targets."""
-        return Tables(namespace=f"{self.prefix}{contender}")
+    @property
+    def arrived(self) -> str:
+        """Events that have just arrived, and no others."""
+        return f"{self.raw}.arrived"
+
+    @property
+    def changed(self) -> str:
+        """Daily rows that are not what they were, and no others."""
+        return f"{self.raw}.changed"
+
+    def tables(self, turn: str) -> Tables:
+        """The targets of a contender in one of its turns."""
+        return Tables(namespace=f"{self.prefix}{turn}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +117,16 @@ class Written:
 
     size_bytes: int
     rows: int
+
+
+def turn_of(contender: str, number: int) -> str:
+    """Name one of several times that a contender runs, each on targets of its own."""
+    return contender if number == 1 else f"{contender}_{number}"
+
+
+def contender_of(turn: str) -> str:
+    """Tell whose turn it is."""
+    return turn.partition("_")[0]
 
 
 def in_spark(table: str) -> str:
@@ -158,8 +177,8 @@ def make_targets(session: Session, scene: Scene, cache: Path, layouts: Mapping[s
     shape = scene.shape
     daily = f"parquet.`{cache / shape.base_name}/daily`"
     first: Tables | None = None
-    for contender, properties in layouts.items():
-        tables = scene.tables(contender)
+    for turn, properties in layouts.items():
+        tables = scene.tables(turn)
         stated = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
         options = f"TBLPROPERTIES ({stated})" if stated else ""
         accounts = f"SELECT * FROM {in_spark(first.accounts)}" if first else logic.per_account(in_spark(tables.daily))
@@ -179,21 +198,21 @@ def make_exact(session: Session, scene: Scene, arrival: Arrival) -> None:
 
     Both are copies, made when somebody has already found out; no contender could have them.
     """
-    truth, into = scene.tables("lookback"), scene.tables("exact")
+    truth, before = scene.tables("lookback"), scene.tables("exact")
     events, daily = in_spark(scene.events), in_spark(truth.daily)
     columns = "account_id, title_id, device_id, event_at, payload, event_date"
     reader = session.spark.read.option("start-snapshot-id", str(arrival.seen_snapshot)).format("iceberg")
     reader.load(events).selectExpr(*columns.split(", ")).createOrReplaceTempView("arrived")
-    # A day in one file of one row group would be parsed by one core, and be no bound.
+    # In pieces like those of the raw files: a day in one of them would be parsed by one core, and be no bound.
     options = (
         f"TBLPROPERTIES ('write.distribution-mode' = 'none', 'read.split.target-size' = '{SPLIT_BYTES}', "
         f"'write.parquet.row-group-size-bytes' = '{SPLIT_BYTES}', 'write.spark.fanout.enabled' = 'true')"
     )
     session.run(
-        f"CREATE TABLE {in_spark(into.namespace)}.arrived USING iceberg PARTITIONED BY (event_date) {options} "
+        f"CREATE TABLE {in_spark(scene.arrived)} USING iceberg PARTITIONED BY (event_date) {options} "
         "AS SELECT * FROM arrived",
-        f"CREATE TABLE {in_spark(into.namespace)}.changed USING iceberg PARTITIONED BY (event_date) AS "
-        f"SELECT * FROM {daily} EXCEPT SELECT * FROM {in_spark(into.daily)}",
+        f"CREATE TABLE {in_spark(scene.changed)} USING iceberg PARTITIONED BY (event_date) AS "
+        f"SELECT * FROM {daily} EXCEPT SELECT * FROM {in_spark(before.daily)}",
     )
 
 

@@ -101,6 +101,8 @@ def _how_it_was_made(results: Results) -> str:
     about = results.circumstances
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     rounds = "one round" if about["rounds"] == 1 else f"medians of {about['rounds']} rounds"
+    if about["turns"] > 1:
+        rounds = f"{rounds}, in which (a) ran once and the others {about['turns']} times in turns (medians)"
     shape = results.shape
     curves = " The curves are of the run before." if "--keep-curves" in about["command"] else ""
     return (

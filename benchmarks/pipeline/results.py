@@ -31,12 +31,12 @@ STAGES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One contender over all rounds."""
+    """One contender over all its turns in all rounds."""
 
     name: str
     title: str
     costs: dict[str, Cost]
-    """By stage, and of both; medians of the rounds."""
+    """By stage, and of both; medians of the turns."""
     is_identical: bool
     differing_rows: int
     remarks: dict[str, Any]
@@ -48,7 +48,7 @@ class Line:
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome]) -> Line:
-        """From its rounds."""
+        """From its turns."""
         first = outcomes[0]
         costs = {stage: typical([one.stages[stage] for one in outcomes]) for stage in first.stages}
         return cls(
@@ -73,10 +73,8 @@ def typical(costs: Sequence[Cost]) -> Cost:
 
 def lines_of(rounds: Sequence[Round]) -> list[Line]:
     """In the order of the first round."""
-    return [
-        Line.of([one for each in rounds for one in each.outcomes if one.contender == first.contender])
-        for first in rounds[0].outcomes
-    ]
+    names = dict.fromkeys(outcome.contender for outcome in rounds[0].outcomes)
+    return [Line.of([one for each in rounds for one in each.outcomes if one.contender == name]) for name in names]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +146,7 @@ class Results:
         return cls(**{**raw, **points, "lines": tuple(Line.parse(line) for line in raw["lines"])})
 
 
-def circumstances(command: str, rounds: int) -> dict[str, Any]:
+def circumstances(command: str, rounds: int, turns: int) -> dict[str, Any]:
     """When, where and how."""
     gibibytes = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
     return {
@@ -156,5 +154,6 @@ def circumstances(command: str, rounds: int) -> dict[str, Any]:
         "machine": f"{os.cpu_count()} cores, {gibibytes} GiB",
         "command": command,
         "rounds": rounds,
+        "turns": turns,
         "versions": versions(),
     }

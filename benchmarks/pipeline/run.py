@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from benchmarks.pipeline.judge import Difference
-from benchmarks.pipeline.lake import remove
+from benchmarks.pipeline.lake import contender_of, remove, turn_of
 from benchmarks.pipeline.meter import Cost
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One contender in one round."""
+    """One contender, once."""
 
     contender: str
     stages: dict[str, Cost]
@@ -66,48 +66,51 @@ class Round:
         return cls(**{**raw, "outcomes": tuple(Outcome.parse(one) for one in raw["outcomes"])})
 
 
-def measured_round(shape: Shape, contenders: Sequence[str], cache: Path, *, number: int = 1, resume: bool) -> Round:
+def measured_round(
+    shape: Shape, contenders: Sequence[str], cache: Path, *, number: int = 1, turns: int = 1, resume: bool
+) -> Round:
     """Keep what was measured: with ``resume`` a run goes on where an earlier one was stopped."""
-    path = cache / "measured" / f"{shape.name}-{'-'.join(contenders)}-{number}.json"
+    path = cache / "measured" / f"{shape.name}-{'-'.join(contenders)}-{turns}-{number}.json"
     if resume and path.exists():
         return Round.parse(json.loads(path.read_text()))
-    found = run_round(shape, contenders, cache)
+    found = run_round(shape, contenders, cache, turns=turns)
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(asdict(found)))
     return found
 
 
-def run_round(shape: Shape, contenders: Sequence[str], cache: Path) -> Round:
-    """The lookback first, for the others are held against what it made."""
-    names = ["lookback", *(name for name in contenders if name != "lookback")]
+def run_round(shape: Shape, contenders: Sequence[str], cache: Path, *, turns: int = 1) -> Round:
+    """The lookback first and once, for the others are held against what it made; then these in turns."""
+    others = [name for name in contenders if name != "lookback"]
+    each = ["lookback", *(turn_of(name, number) for number in range(1, turns + 1) for name in others)]
     cache.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="lake-", dir=cache))
     try:
-        return _in_lake(shape, names, cache, folder)
+        return _in_lake(shape, each, cache, folder)
     finally:
         remove(folder)
 
 
-def _in_lake(shape: Shape, names: Sequence[str], cache: Path, folder: Path) -> Round:
-    order: dict[str, Any] = {"shape": asdict(shape), "cache": str(cache), "lake": str(folder), "contenders": names}
+def _in_lake(shape: Shape, turns: Sequence[str], cache: Path, folder: Path) -> Round:
+    order: dict[str, Any] = {"shape": asdict(shape), "cache": str(cache), "lake": str(folder), "turns": turns}
     _work({**order, "step": "data", "lake": str(folder / "data")})
     order |= _work({**order, "step": "lake"})
     answers = {}
-    for name in names:
-        if name == "exact":
+    for turn in turns:
+        if turn == "exact":
             _work({**order, "step": "exact"})
-        answers[name] = _work({**order, "step": "contend", "contender": name})
-        took = {stage: f"{cost['wall_seconds']:.1f} s" for stage, cost in answers[name]["stages"].items()}
-        print(f"{shape.name}: {name} {took}", file=sys.stderr, flush=True)
+        answers[turn] = _work({**order, "step": "contend", "turn": turn})
+        took = {stage: f"{cost['wall_seconds']:.1f} s" for stage, cost in answers[turn]["stages"].items()}
+        print(f"{shape.name}: {turn} {took}", file=sys.stderr, flush=True)
     judged = _work({**order, "step": "compare"})
     outcomes = tuple(
         Outcome(
-            contender=name,
-            stages={stage: Cost(**cost) for stage, cost in answers[name]["stages"].items()},
-            differences=tuple(Difference(**one) for one in judged[name]),
-            remarks=answers[name]["remarks"],
+            contender=contender_of(turn),
+            stages={stage: Cost(**cost) for stage, cost in answers[turn]["stages"].items()},
+            differences=tuple(Difference(**one) for one in judged[turn]),
+            remarks=answers[turn]["remarks"],
         )
-        for name in names
+        for turn in turns
     )
     return Round(**order["counts"], outcomes=outcomes)
 

@@ -9,9 +9,14 @@ from typing import Final
 NEW_DAY: Final = date(2026, 11, 1)
 """Yesterday, as the pipeline sees it: the day that has no rows in any target yet."""
 
+RELEASE: Final = 2
+"""Of the generator. What another release has left in the cache is generated anew."""
+
 VIEWS_AT_SCALE_1: Final = 20_000
 EVENTS_PER_VIEW: Final = (20, 40)
 """Fewest and most: a heartbeat a minute, for as long as an episode lasts. All have one daily key."""
+SPLIT_BYTES: Final = 16 * 2**20
+"""What a task reads of raw events, and what a row group of theirs holds: a day is parsed by both cores to its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +63,7 @@ class Shape:
     @property
     def base_name(self) -> str:
         """The days before are the same whatever is late, and however many of them are looked back to."""
-        return f"scale-{self.scale:g}-seed-{self.seed}"
+        return f"release-{RELEASE}-scale-{self.scale:g}-seed-{self.seed}"
 
     @property
     def name(self) -> str:

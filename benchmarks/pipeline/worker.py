@@ -15,7 +15,7 @@ from benchmarks.pipeline import lake
 from benchmarks.pipeline.contenders import BY_NAME, Situation
 from benchmarks.pipeline.generator import generate
 from benchmarks.pipeline.judge import differences
-from benchmarks.pipeline.lake import Arrival, Scene, in_spark
+from benchmarks.pipeline.lake import Arrival, Scene, contender_of, in_spark
 from benchmarks.pipeline.meter import Span, costs, metered
 from benchmarks.pipeline.session import open_session
 from benchmarks.pipeline.shape import Shape
@@ -48,10 +48,11 @@ def make_data(order: Order) -> dict[str, Any]:
 def make_lake(order: Order) -> dict[str, Any]:
     """The raw tables and the targets."""
     cache, arrivals = Path(order["cache"]), {}
+    layouts = {turn: BY_NAME[contender_of(turn)].layout for turn in order["turns"]}
     with open_session(Path(order["lake"])) as session:
         for scene in _scenes(order):
             arrivals[scene.prefix] = lake.make_raw(session, scene, cache).to_json()
-            lake.make_targets(session, scene, cache, {name: BY_NAME[name].layout for name in order["contenders"]})
+            lake.make_targets(session, scene, cache, layouts)
         events = session.catalog.load_table(_scene(order).events).inspect.snapshots().to_pylist()[-1]["summary"]
     counts = {"events": dict(events)["total-records"], "arrived": dict(events)["added-records"]}
     return {"arrivals": arrivals, "counts": {name: int(count) for name, count in counts.items()}}
@@ -68,12 +69,12 @@ def make_exact(order: Order) -> dict[str, Any]:
 def contend(order: Order) -> dict[str, Any]:
     """Both stages, rehearsed and then metered."""
     folder, spans = Path(order["lake"]), list[Span]()
-    event_log = folder / "event-logs" / order["contender"]
+    event_log = folder / "event-logs" / order["turn"]
     with open_session(folder, event_log=event_log) as session:
         rehearsed = _contender(order, REHEARSAL, session)
         rehearsed.daily()
         rehearsed.accounts()
-        tables = _scene(order).tables(order["contender"])
+        tables = _scene(order).tables(order["turn"])
         seen = {"daily": _head(session, tables.daily), "accounts": _head(session, tables.accounts)}
         contender = _contender(order, _scene(order), session)
         pid = session.spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # noqa: SLF001
@@ -96,9 +97,9 @@ def compare(order: Order) -> dict[str, Any]:
     truth = scene.tables("lookback")
     with open_session(Path(order["lake"])) as session:
         _see_that_differences_show(session, truth.accounts)
-        for name in order["contenders"]:
-            pairs = zip(truth.both, scene.tables(name).both, strict=True)
-            found[name] = [asdict(differences(session.spark, in_spark(a), in_spark(b))) for a, b in pairs]
+        for turn in order["turns"]:
+            pairs = zip(truth.both, scene.tables(turn).both, strict=True)
+            found[turn] = [asdict(differences(session.spark, in_spark(a), in_spark(b))) for a, b in pairs]
     return found
 
 
@@ -123,7 +124,7 @@ def _arrival(order: Order, scene: Scene) -> Arrival:
 
 
 def _contender(order: Order, scene: Scene, session: Session) -> Contender:
-    tables = scene.tables(order["contender"])
+    tables = scene.tables(order["turn"])
     situation = Situation(
         session=session,
         scene=scene,
@@ -131,7 +132,7 @@ def _contender(order: Order, scene: Scene, session: Session) -> Contender:
         tables=tables,
         seen_daily=_head(session, tables.daily),
     )
-    return BY_NAME[order["contender"]].make(situation)
+    return BY_NAME[contender_of(order["turn"])].make(situation)
 
 
 def _head(session: Session, table: str) -> int:

@@ -9,7 +9,7 @@ from benchmarks.pipeline import logic
 from benchmarks.pipeline.figures import figures, small_run_failures
 from benchmarks.pipeline.generator import SEGMENTS
 from benchmarks.pipeline.judge import Difference
-from benchmarks.pipeline.lake import Written
+from benchmarks.pipeline.lake import Scene, Written, contender_of, turn_of
 from benchmarks.pipeline.meter import Cost, Span, costs
 from benchmarks.pipeline.page import BEGIN, END, excerpt, whole_page, write_into, written_in
 from benchmarks.pipeline.results import BOTH, Line, Point, Results, Spent, lines_of, typical
@@ -105,6 +105,21 @@ def test_a_contender_that_is_wrong_in_one_round_of_several_is_wrong():
     lines = {line.name: line for line in lines_of([good_round(), good_round(exact=wrong), good_round()])}
     assert (lines["exact"].is_identical, lines["exact"].differing_rows) == (False, 3)
     assert lines["capture"].is_identical
+
+
+def test_turns_of_one_round_are_told_by_their_medians_too():
+    again = [outcome("capture", wall_seconds=wall, cpu_seconds=60.0, read_bytes=400) for wall in (30.0, 22.0)]
+    first = good_round()
+    lines = lines_of([dataclasses.replace(first, outcomes=(*first.outcomes, *again))])
+    assert [line.name for line in lines] == ["lookback", "capture", "streaming", "exact"]
+    assert lines[1].both.wall_seconds == 22.0
+
+
+def test_a_turn_has_tables_of_its_own_and_the_contender_in_its_name():
+    turns = [turn_of("capture", number) for number in (1, 2, 3)]
+    assert turns[0] == "capture"
+    assert len({Scene(shape=Shape(scale=1)).tables(turn).daily for turn in turns}) == 3
+    assert {contender_of(turn) for turn in turns} == {"capture"}
 
 
 def test_a_contender_that_was_not_compared_is_not_identical():
@@ -218,7 +233,14 @@ def results(rounds):
     ends = {"lookback": Spent.of(lines[0].costs[BOTH]), "capture": Spent.of(lines[1].costs[BOTH])}
     point = Point(days=14, late=0.03, is_identical=True, **ends)
     return Results(
-        circumstances={"date": "2026-11-18", "machine": "2 cores", "command": "make x", "rounds": 1, "versions": {}},
+        circumstances={
+            "date": "2026-11-18",
+            "machine": "2 cores",
+            "command": "make x",
+            "rounds": 1,
+            "turns": 1,
+            "versions": {},
+        },
         shape=dataclasses.asdict(Shape(scale=1.0)),
         events=rounds[0].events,
         arrived=rounds[0].arrived,
