@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from scripts.lake import create_events_table, day_of_events
 from tests.components.deployment import PASSWORD, USER, deployed
@@ -88,6 +88,7 @@ def visit(airflow, chromium, login):
         timezone_id="UTC",
     )
     context.set_default_timeout(MILLISECONDS)
+    expect.set_options(timeout=MILLISECONDS)  # it has a default of its own, of five seconds
     try:
         yield context.new_page()
     finally:
