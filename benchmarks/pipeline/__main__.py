@@ -20,9 +20,9 @@ from benchmarks.pipeline.contenders import BY_NAME
 from benchmarks.pipeline.figures import figures, small_run_failures
 from benchmarks.pipeline.page import excerpt, printed, whole_page, write_into
 from benchmarks.pipeline.plot import draw
-from benchmarks.pipeline.results import PUBLISHED, Point, Results, circumstances, lines_of
+from benchmarks.pipeline.results import PUBLISHED, Curves, Point, Results, circumstances, lines_of, today
 from benchmarks.pipeline.run import measured_round
-from benchmarks.pipeline.shape import Shape
+from benchmarks.pipeline.shape import RELEASE, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +43,8 @@ CURVE_DAYS: Final = (3, 7, 14)
 CURVE_LATE: Final = (0.0, 0.03, 0.1, 0.3)
 DAYS_OF_LATE: Final = 7
 """The curve over late rows looks back half as long as the other ends, or it would take most of an hour."""
+CURVE_SCALE: Final = 0.5
+"""Curves show which way things go, in many rounds: on less data than the table, or they would take hours."""
 
 
 def main() -> None:
@@ -76,7 +78,7 @@ def _round(shape: Shape, names: Sequence[str], number: int, options: argparse.Na
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=1.0, help="1 is some 600,000 events a day")
+    parser.add_argument("--scale", type=float, default=1.5, help="1 is some 600,000 events a day")
     parser.add_argument("--days", type=int, default=14, help="days before the new one, and of lookback")
     parser.add_argument("--late", type=float, default=0.03, help="share of late rows among those that arrive")
     parser.add_argument("--rounds", type=int, default=1, help="medians are taken")
@@ -100,30 +102,27 @@ def _options() -> argparse.Namespace:
 
 
 def _publish(shape: Shape, lines: Sequence[Line], rounds: Sequence[Round], options: argparse.Namespace) -> None:
-    by_days, by_late = _kept_curves(shape) if options.keep_curves else _curves(shape, lines, resume=options.resume)
+    curves = _kept_curves() if options.keep_curves else _curves(shape, resume=options.resume)
     results = Results(
         circumstances=circumstances(_command(), len(rounds), options.turns),
         shape=asdict(shape),
         events=rounds[0].events,
         arrived=rounds[0].arrived,
         lines=tuple(lines),
-        by_days=by_days,
-        by_late=by_late,
+        curves=curves,
     )
     results.write(PUBLISHED)
     write_pages(results)
 
 
-def _kept_curves(shape: Shape) -> tuple[tuple[Point, ...], tuple[Point, ...]]:
-    """As they were measured last."""
-    published = Results.read(PUBLISHED)
-    if published.shape != asdict(shape):
-        sys.exit(f"the published curves are of {published.shape}: leave out --keep-curves")
-    return published.by_days, published.by_late
+def _kept_curves() -> Curves:
+    """As they were measured last; they say when, and on what."""
+    return Results.read(PUBLISHED).curves
 
 
-def _curves(shape: Shape, lines: Sequence[Line], *, resume: bool) -> tuple[tuple[Point, ...], tuple[Point, ...]]:
-    found = {shape: Point.of(shape, lines)}
+def _curves(shape: Shape, *, resume: bool) -> Curves:
+    shape = replace(shape, scale=CURVE_SCALE)
+    found: dict[Shape, Point] = {}
     wanted = {
         "days": [replace(shape, days=days) for days in CURVE_DAYS],
         "late": [replace(shape, days=DAYS_OF_LATE, late=late) for late in CURVE_LATE],
@@ -133,7 +132,13 @@ def _curves(shape: Shape, lines: Sequence[Line], *, resume: bool) -> tuple[tuple
         if one not in found:
             round_ = measured_round(one, ["lookback", "capture"], CACHE, resume=resume)
             found[one] = Point.of(one, lines_of([round_]))
-    return tuple(found[one] for one in wanted["days"]), tuple(found[one] for one in wanted["late"])
+    return Curves(
+        date=today(),
+        scale=CURVE_SCALE,
+        release=RELEASE,
+        by_days=tuple(found[one] for one in wanted["days"]),
+        by_late=tuple(found[one] for one in wanted["late"]),
+    )
 
 
 def write_pages(results: Results) -> None:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from benchmarks.pipeline.figures import figures
 from benchmarks.pipeline.results import STAGES
+from benchmarks.pipeline.shape import RELEASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from benchmarks.pipeline.meter import Cost
-    from benchmarks.pipeline.results import Line, Point, Results
+    from benchmarks.pipeline.results import Curves, Line, Point, Results
 
 BEGIN: Final = "<!-- written by make bench-pipeline, from here -->"
 END: Final = "<!-- to here, by make bench-pipeline -->"
@@ -48,10 +49,10 @@ def whole_page(results: Results) -> str:
         "## How busy the two cores were",
         "\n".join(table(("both stages", "both cores", "one of them", "none"), _busy(results.lines))),
         "## Days of lookback",
-        "\n".join(_curve("days", results.by_days, lambda point: str(point.days))),
+        "\n".join(_curve("days", results.curves.by_days, lambda point: str(point.days))),
         "## Share of late rows",
-        f"Looking back {results.by_late[0].days} days.",
-        "\n".join(_curve("late", results.by_late, lambda point: f"{point.late:.0%}")),
+        f"Looking back {results.curves.by_late[0].days} days. {_when(results.curves)}",
+        "\n".join(_curve("late", results.curves.by_late, lambda point: f"{point.late:.0%}")),
         "## What a stream of stage 1's target gives",
         "\n".join(_remarks(results.lines)),
     ]
@@ -104,12 +105,16 @@ def _how_it_was_made(results: Results) -> str:
     if about["turns"] > 1:
         rounds = f"{rounds}, in which (a) ran once and the others {about['turns']} times in turns (medians)"
     shape = results.shape
-    curves = " The curves are of the run before." if "--keep-curves" in about["command"] else ""
     return (
         f"Measured on {about['date']} by `{about['command']}` on {about['machine']}, {rounds}, with {versions}: "
         f"{results.events:,} events of {shape['days']} days and a new one, of which {results.arrived:,} have just "
-        f"arrived, {shape['late']:.0%} of these late.{curves}"
+        f"arrived, {shape['late']:.0%} of these late."
     )
+
+
+def _when(curves: Curves) -> str:
+    older = "" if curves.release == RELEASE else ", in an older shape of the data"
+    return f"Both curves were measured on {curves.date} at scale {curves.scale:g}{older}."
 
 
 def _rows(lines: Iterable[Line]) -> Iterable[tuple[str, ...]]:

@@ -23,11 +23,11 @@ def draw(results: Results, path: Path) -> None:
     from matplotlib import pyplot as plt
 
     figure, (days, late) = plt.subplots(ncols=2, figsize=(10, 4.4), layout="constrained")
-    ratio = _curve(days, [point.days for point in results.by_days], results.by_days)
+    ratio = _curve(days, [point.days for point in results.curves.by_days], results.curves.by_days)
     days.set(xlabel="days looked back", title=f"late rows: {results.shape['late']:.0%} of what arrives")
-    _curve(late, _percent(results), results.by_late)
-    late.set(xlabel="late rows, % of what arrives", title=f"{results.by_late[0].days} days looked back")
-    for axes, places in ((days, [point.days for point in results.by_days]), (late, _percent(results))):
+    _curve(late, _percent(results), results.curves.by_late)
+    late.set(xlabel="late rows, % of what arrives", title=f"{results.curves.by_late[0].days} days looked back")
+    for axes, places in ((days, [point.days for point in results.curves.by_days]), (late, _percent(results))):
         axes.set_xticks(places)
     handles = [*days.get_lines(), *ratio.get_lines()]
     figure.legend(
@@ -38,7 +38,7 @@ def draw(results: Results, path: Path) -> None:
 
 
 def _percent(results: Results) -> list[float]:
-    return [round(point.late * 100, 1) for point in results.by_late]
+    return [round(point.late * 100, 1) for point in results.curves.by_late]
 
 
 def _curve(axes: Axes, places: Sequence[float], points: Sequence[Point]) -> Axes:

@@ -121,6 +121,24 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Curves:
+    """Points over the days of lookback, and over the share of late rows. They may be older than the table."""
+
+    date: str
+    scale: float
+    release: int
+    """Of the generator."""
+    by_days: tuple[Point, ...]
+    by_late: tuple[Point, ...]
+
+    @classmethod
+    def parse(cls, raw: dict[str, Any]) -> Curves:
+        """What ``asdict`` gave."""
+        points = {name: tuple(Point.parse(point) for point in raw[name]) for name in ("by_days", "by_late")}
+        return cls(**{**raw, **points})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
     """One publication."""
 
@@ -131,8 +149,7 @@ class Results:
     arrived: int
     """Rows of it that are new."""
     lines: tuple[Line, ...]
-    by_days: tuple[Point, ...]
-    by_late: tuple[Point, ...]
+    curves: Curves
 
     def write(self, path: Path) -> None:
         """As JSON that a person can compare with the one before."""
@@ -142,15 +159,20 @@ class Results:
     def read(cls, path: Path) -> Results:
         """From a file."""
         raw = json.loads(path.read_text())
-        points = {name: tuple(Point.parse(point) for point in raw[name]) for name in ("by_days", "by_late")}
-        return cls(**{**raw, **points, "lines": tuple(Line.parse(line) for line in raw["lines"])})
+        lines = tuple(Line.parse(line) for line in raw["lines"])
+        return cls(**{**raw, "curves": Curves.parse(raw["curves"]), "lines": lines})
+
+
+def today() -> str:
+    """As results say it."""
+    return datetime.now(UTC).date().isoformat()
 
 
 def circumstances(command: str, rounds: int, turns: int) -> dict[str, Any]:
     """When, where and how."""
     gibibytes = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
     return {
-        "date": datetime.now(UTC).date().isoformat(),
+        "date": today(),
         "machine": f"{os.cpu_count()} cores, {gibibytes} GiB",
         "command": command,
         "rounds": rounds,

@@ -62,8 +62,10 @@ def _settings(folder: Path, memory: str) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(folder / "shuffle"),
         "spark.sql.session.timeZone": "UTC",
-        # Two cores: more partitions would only be more tasks. Adaptive execution joins the small ones.
+        # Two cores: more partitions would only be more tasks. Adaptive execution would join them into two or three, one
+        # of them long, behind which the other core waits.
         "spark.sql.shuffle.partitions": "8",
+        "spark.sql.adaptive.coalescePartitions.enabled": "false",
         "spark.sql.sources.partitionOverwriteMode": "dynamic",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         prefix: "org.apache.iceberg.spark.SparkCatalog",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Order = Mapping[str, Any]
 
 
-REHEARSAL: Final = Scene(shape=Shape(scale=0.1, days=2), prefix="rehearsal_")
+REHEARSAL: Final = Scene(shape=Shape(scale=0.25, days=2), prefix="rehearsal_")
 """What each contender works on first: enough for the Java machine to have compiled what its two stages run.
 
 A cold one takes seconds for that. In jobs of hours they are nothing, and here they would be much of what the shorter

@@ -12,7 +12,7 @@ from benchmarks.pipeline.judge import Difference
 from benchmarks.pipeline.lake import Scene, Written, contender_of, turn_of
 from benchmarks.pipeline.meter import Cost, Span, costs
 from benchmarks.pipeline.page import BEGIN, END, excerpt, whole_page, write_into, written_in
-from benchmarks.pipeline.results import BOTH, Line, Point, Results, Spent, lines_of, typical
+from benchmarks.pipeline.results import BOTH, Curves, Line, Point, Results, Spent, lines_of, typical
 from benchmarks.pipeline.run import Outcome, Round
 from benchmarks.pipeline.shape import EVENTS_PER_VIEW, Shape, day
 
@@ -245,8 +245,7 @@ def results(rounds):
         events=rounds[0].events,
         arrived=rounds[0].arrived,
         lines=lines,
-        by_days=(point,),
-        by_late=(point,),
+        curves=Curves(date="2026-11-18", scale=0.5, release=2, by_days=(point,), by_late=(point,)),
     )
 
 

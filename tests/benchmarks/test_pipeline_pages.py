@@ -20,15 +20,15 @@ def test_the_pages_show_what_was_measured(page, text):
 
 def test_the_measurement_is_of_all_contenders_and_of_whole_curves():
     assert [line.title for line in RESULTS.lines] == [entry.title for entry in CONTENDERS]
-    assert tuple(point.days for point in RESULTS.by_days) == CURVE_DAYS
-    assert tuple(point.late for point in RESULTS.by_late) == CURVE_LATE
+    assert tuple(point.days for point in RESULTS.curves.by_days) == CURVE_DAYS
+    assert tuple(point.late for point in RESULTS.curves.by_late) == CURVE_LATE
     assert PLOT.stat().st_size > 10_000
 
 
 def test_every_target_was_the_lookbacks():
     """What was measured of a contender that is wrong would say nothing."""
     assert [line.name for line in RESULTS.lines if not line.is_identical] == []
-    assert all(point.is_identical for point in (*RESULTS.by_days, *RESULTS.by_late))
+    assert all(point.is_identical for point in (*RESULTS.curves.by_days, *RESULTS.curves.by_late))
 
 
 def test_the_lookback_was_long_enough_for_its_figures():
