@@ -9,6 +9,8 @@ import httpx
 import psutil
 import pytest
 
+from tests.components.rest import until
+
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "ui.py"
 
 
@@ -27,8 +29,8 @@ def test_airflow_opens_with_the_examples_and_closes_without_a_trace(tmp_path):
         }
 
         ask = api(address, user, password)
+        until(lambda: "playback_incremental" in listed_by(ask), what="the example's file to be read")
         assert ask("importErrors")["import_errors"] == []
-        assert "playback_incremental" in {dag["dag_id"] for dag in ask("dags")["dags"]}
     finally:
         ui.terminate()
         rest, _ = ui.communicate(timeout=90)
@@ -52,6 +54,10 @@ def test_a_second_one_over_the_same_tables_is_refused(tmp_path):
     assert second.returncode == 1
     assert f"process {holder.pid}" in second.stderr
     assert (tmp_path / "ui.pid").exists()
+
+
+def listed_by(ask):
+    return {dag["dag_id"] for dag in ask("dags")["dags"]}
 
 
 def read_until(stream, text):
