@@ -11,11 +11,6 @@ from airflow_provider_ips.core.stamps import STAMP, carries_stamp
 if TYPE_CHECKING:
     from airflow_provider_ips.core.history import TableHistory
 
-STAMPED: Final = "stamp"
-MOVED: Final = "moved_head"
-EVIDENCE: Final = (STAMPED, MOVED)
-"""The stamp names the capture; a head moves for whoever writes. Who cannot stamp can ask for the latter."""
-
 MAINTENANCE: Final = "replace"
 """The operation of a compaction: the head moves, and no row with it."""
 

@@ -6,12 +6,12 @@ import time
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from airflow_provider_ips.core.positions import RunIdentity
-
 if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
     from pyiceberg.catalog import Catalog
+
+    from airflow_provider_ips.core.positions import RunIdentity
 
 ACTIVE_STATES = ["queued", "running"]
 
@@ -23,6 +23,8 @@ def now_ms() -> int:
 
 def run_identity(context: Context, *, map_index: int | None = None) -> RunIdentity:
     """Say which run this is. ``run_after`` tells a run from a deleted one of the same name."""
+    from airflow_provider_ips.core.positions import RunIdentity  # a DAG that is parsed has no run
+
     dag_run, ti = context["dag_run"], context["ti"]
     return RunIdentity(
         dag_id=dag_run.dag_id,

@@ -14,7 +14,6 @@ from airflow.sdk import Asset, AssetAlias
 
 from airflow_provider_ips.assets.uris import SCHEME, TableUri
 from airflow_provider_ips.core.errors import EvidenceError, InputError
-from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.operators import _context
 
 if TYPE_CHECKING:
@@ -87,6 +86,8 @@ def told_of(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def has_rows(told: Mapping[str, Any]) -> bool:
     """Whether a capture took anything; with ``skip_if_empty=False`` a job runs over tables without rows."""
+    from airflow_provider_ips.core.record import Kind  # a DAG that is parsed has no record
+
     return any(source["kind"] != Kind.EMPTY.value for source in told["sources"])
 
 

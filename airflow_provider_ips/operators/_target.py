@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_ips.operators import _context, _wiring
 
@@ -12,10 +12,14 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from pyiceberg.catalog import Catalog
 
+STAMPED: Final = "stamp"
+MOVED: Final = "moved_head"
+EVIDENCE: Final = (STAMPED, MOVED)
+"""The stamp names the capture; a head moves for whoever writes. Who cannot stamp can ask for the latter."""
+
 
 def heads_at_capture(context: Context, capture_task_id: str, catalog: Catalog) -> list[dict[str, str | None]]:
     """Where the targets stand whose head the commits of a capture want to see moved. Names are values, not keys."""
-    from airflow_provider_ips.core.targets import MOVED
     from airflow_provider_ips.iceberg.presence import open_if_there
 
     targets = {
@@ -33,7 +37,7 @@ def heads_at_capture(context: Context, capture_task_id: str, catalog: Catalog) -
 def demand(target: str, *, evidence: str, capture_id: str, heads: Mapping[str, str | None], conn_id: str) -> None:
     """Ask the target itself."""
     from airflow_provider_ips.core.errors import EvidenceError
-    from airflow_provider_ips.core.targets import MOVED, demand_moved_head, demand_stamp
+    from airflow_provider_ips.core.targets import demand_moved_head, demand_stamp
     from airflow_provider_ips.iceberg import open_source
 
     if evidence == MOVED and target not in heads:

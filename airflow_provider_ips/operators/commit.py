@@ -10,9 +10,9 @@ from airflow.sdk import BaseOperator
 from airflow_provider_ips.checkpoints.opening import open_store
 from airflow_provider_ips.core.errors import EvidenceError, InputError
 from airflow_provider_ips.core.identifiers import TableIdentifier
-from airflow_provider_ips.core.targets import EVIDENCE, STAMPED
 from airflow_provider_ips.operators import _context, _events, _evidence, _target, _wiring
 from airflow_provider_ips.operators._demands import parse_required, parse_task_id
+from airflow_provider_ips.operators._target import EVIDENCE, STAMPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
