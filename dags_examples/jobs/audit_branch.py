@@ -1,7 +1,7 @@
 """Audit: what a branch holds that main does not is looked at before anybody reads it.
 
-What was published before is not looked at again: somebody may have published it on purpose. Spark must find the
-package: `pip install --no-deps`, without Airflow.
+What was published before is not looked at again: somebody may have published it on purpose. With a window all of its
+days are looked at, for all were written anew. Spark must find the package: `pip install --no-deps`, without Airflow.
 """
 
 import argparse
@@ -12,15 +12,19 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_provider_ips.stamps import is_stamped
 
 
-def main(source: str, target: str, branch: str, most_minutes: float) -> None:
+def main(source: str, target: str, branch: str, most_minutes: float, since: str | None = None) -> None:
     spark = SparkSession.builder.getOrCreate()
-    if is_stamped(spark, target):
+    if since is None and is_stamped(spark, target):
         print(f"{target} holds this capture already: its branch was published before")
         return
-    written, captured = gained(spark, target, branch), spark.table(source)
+    if since is None:
+        written, read = gained(spark, target, branch), spark.table(source)
+    else:
+        in_window = f"event_date >= DATE '{since}'"
+        written, read = on_branch(spark, target, branch).where(in_window), spark.table(source).where(in_window)
     possible = f"coalesce(watched_minutes BETWEEN 0 AND {most_minutes}, false)"
     faults = {
-        "rows too many or too few": written.count() - captured.count(),
+        "rows too many or too few": written.count() - read.count(),
         "events of impossible length, or of none": written.where(f"NOT {possible}").count(),
         "events without a title": written.where("title_id IS NULL").count(),
     }
@@ -34,9 +38,14 @@ def gained(spark: SparkSession, target: str, branch: str) -> DataFrame:
     """Read what was inserted behind main's head. Fails if the branch does not begin there, as publishing would."""
     heads = {row["name"]: row["snapshot_id"] for row in spark.table(f"{target}.refs").collect()}
     if "main" not in heads:
-        return spark.sql(f"SELECT * FROM {target} VERSION AS OF '{branch}'")
+        return on_branch(spark, target, branch)
     since, until = heads["main"], heads[branch]
     return spark.read.option("start-snapshot-id", since).option("end-snapshot-id", until).table(target)
+
+
+def on_branch(spark: SparkSession, target: str, branch: str) -> DataFrame:
+    """Read all that the target would be if the branch were published."""
+    return spark.sql(f"SELECT * FROM {target} VERSION AS OF '{branch}'")
 
 
 if __name__ == "__main__":
@@ -44,5 +53,6 @@ if __name__ == "__main__":
     parser.add_argument("--source", required=True)
     parser.add_argument("--target", required=True)
     parser.add_argument("--branch", required=True)
+    parser.add_argument("--since", help="first day of the lookback window, if there is one")
     parser.add_argument("--most-minutes", required=True, type=float)
     main(**vars(parser.parse_args()))

@@ -1,8 +1,8 @@
-"""Write: every captured event becomes one row, on a branch of the target that nobody reads.
+"""Write: every event becomes one row, on a branch of the target that nobody reads.
 
 The branch starts from what is published, whatever an attempt before this one has left on it. So an attempt that died
-half-way costs nothing, and a plain insert will do. Spark must find the package: `pip install --no-deps`, without
-Airflow.
+half-way costs nothing, and a plain insert will do for rows that were captured. With a window the days in it are
+overwritten there, from the table. Spark must find the package: `pip install --no-deps`, without Airflow.
 """
 
 import argparse
@@ -12,22 +12,25 @@ from pyspark.sql import SparkSession
 from airflow_provider_ips.stamps import is_stamped
 
 
-def main(source: str, target: str, branch: str) -> None:
-    spark = SparkSession.builder.getOrCreate()
+def main(source: str, target: str, branch: str, since: str | None = None) -> None:
+    spark = SparkSession.builder.config("spark.sql.sources.partitionOverwriteMode", "dynamic").getOrCreate()
     spark.sql(
         f"""CREATE TABLE IF NOT EXISTS {target}
             (event_id BIGINT, event_date DATE, account_id INT, title_id INT, watched_minutes DOUBLE)
             USING iceberg PARTITIONED BY (event_date)"""
     )
-    if is_stamped(spark, target):
+    if since is None and is_stamped(spark, target):
         print(f"{target} holds this capture already: its branch was published before")
         return
     # Of an audit that failed the branch stays to be looked at, until the table's snapshots are next expired.
-    spark.sql(f"ALTER TABLE {target} CREATE OR REPLACE BRANCH {branch} RETAIN 7 DAYS")
-    spark.sql(
-        f"""INSERT INTO {target}.branch_{branch}
-            SELECT event_id, event_date, account_id, title_id, watched_seconds / 60.0 FROM {source}"""
-    )
+    # Dropped first: CREATE OR REPLACE fails on a table that nothing was published in yet.
+    spark.sql(f"ALTER TABLE {target} DROP BRANCH IF EXISTS {branch}")
+    spark.sql(f"ALTER TABLE {target} CREATE BRANCH {branch} RETAIN 7 DAYS")
+    rows = f"SELECT event_id, event_date, account_id, title_id, watched_seconds / 60.0 FROM {source}"
+    if since is None:
+        spark.sql(f"INSERT INTO {target}.branch_{branch} {rows}")
+    else:
+        spark.sql(f"INSERT OVERWRITE {target}.branch_{branch} {rows} WHERE event_date >= DATE '{since}'")
 
 
 if __name__ == "__main__":
@@ -35,4 +38,5 @@ if __name__ == "__main__":
     parser.add_argument("--source", required=True)
     parser.add_argument("--target", required=True)
     parser.add_argument("--branch", required=True)
+    parser.add_argument("--since", help="first day of the lookback window, if there is one")
     main(**vars(parser.parse_args()))

@@ -9,6 +9,7 @@ from tests.playback.few_days import fail, first_task_waits, gain_a_day, span
 
 DAG_ID = "ips_write_audit_publish"
 TARGET = "db.playback_audited"
+PLAIN, PLAIN_TARGET = f"{DAG_ID}_plain", f"{TARGET}_plain"
 LONG = 2_000
 
 
@@ -84,6 +85,14 @@ def test_what_the_audit_refuses_is_seen_by_nobody_until_its_run_publishes_it(wor
     new, told = captured_next(world, published, "icdc.after_publication")
     assert sorted(new + rows_of(before)) == rows_of(world.rows(TARGET))
     assert [verdict.decision.value for verdict in told.verdicts] == ["captured"]
+
+    # The plain twin looks at the long event once more, with all of its window, and publishes the same rows.
+    refused = world.attempt(PLAIN, day)
+    assert (refused.task_states["audit"], refused.task_states["publish"]) == ("failed", "upstream_failed")
+    assert world.rows(PLAIN_TARGET) == []
+    assert world.attempt(PLAIN, day, conf={"most_minutes": LONG}).state == "success"
+    assert rows_of(world.rows(PLAIN_TARGET)) == rows_of(world.rows(TARGET))
+    assert set(world.catalog.load_table(PLAIN_TARGET).metadata.refs) == {"main"}
     assert world.catalog.load_table(TARGET).current_snapshot().summary["ips-capture-id"] == record["capture_id"]
 
 

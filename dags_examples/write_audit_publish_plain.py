@@ -1,0 +1,44 @@
+"""Write, audit, publish with a lookback: the last 14 days are made anew on a branch, audited, and published together.
+
+Every audit looks at all 14 days, so an event that it refuses keeps all of them unpublished, day after day.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import DAG, Param
+
+# Spark's name of the catalog, and the Airflow connection to the same one.
+LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
+JOBS = Path(__file__).parent / "jobs"
+TARGET = "db.playback_audited_plain"
+
+with DAG(
+    "ips_write_audit_publish_plain",
+    schedule="@daily",
+    start_date=datetime(2025, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["ips", "example"],
+    doc_md=__doc__,
+    params={"most_minutes": Param(24 * 60, type="number", title="Longest event that may be published, in minutes")},
+):
+    branch = "audit_{{ ts_nodash }}"
+    on_branch = ["--target", f"{LAKE}.{TARGET}", "--branch", branch]
+    from_source = ["--source", f"{LAKE}.db.playback", *on_branch, "--since", "{{ macros.ds_add(ds, -13) }}"]
+    write = SparkSubmitOperator(
+        task_id="write", application=str(JOBS / "write_to_branch.py"), application_args=from_source
+    )
+    audit = SparkSubmitOperator(
+        task_id="audit",
+        application=str(JOBS / "audit_branch.py"),
+        application_args=[*from_source, "--most-minutes", "{{ params.most_minutes }}"],
+    )
+    publish = SparkSubmitOperator(
+        task_id="publish", application=str(JOBS / "publish_branch.py"), application_args=[*on_branch, "--repeatable"]
+    )
+    write >> audit >> publish
