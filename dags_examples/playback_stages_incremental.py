@@ -15,7 +15,7 @@ from pathlib import Path
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
-from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, iceberg_asset
 
 # Spark's name of the catalog, and the Airflow connection to the same one.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
@@ -46,7 +46,12 @@ with DAG(
             *("--target", f"{LAKE}.db.{DAG_ID}"),
         ],
     )
-    commit = IpCommitOperator(task_id="commit", capture=capture)
+    commit = IpCommitOperator(
+        task_id="commit",
+        capture=capture,
+        target_assets=iceberg_asset(f"db.{DAG_ID}", iceberg_conn_id=LAKE),
+        target_changes=True,  # it merges: a stage behind that captured only appends would be refused
+    )
 
     capture_changes = IpCaptureOperator(
         task_id="capture_changes",

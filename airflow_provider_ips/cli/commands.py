@@ -74,8 +74,8 @@ class Terminal:
     def on_other_operation(self, dag_id: str, consumer: str) -> str | None:
         return getattr(capture_of(_serialized(dag_id), consumer), "on_other_operation", None)
 
-    def targets_of(self, dag_id: str, consumer: str) -> set[str]:
-        return targets_behind(_serialized(dag_id), consumer)
+    def targets_of(self, dag_id: str, consumer: str, *, changed: bool = False) -> set[str]:
+        return targets_behind(_serialized(dag_id), consumer, changed=changed)
 
 
 def _serialized(dag_id: str) -> SerializedDAG | None:

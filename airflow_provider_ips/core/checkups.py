@@ -122,8 +122,8 @@ def check_stages(
         check="stages",
         subject=subject,
         status=Status.PROBLEM,
-        finding=f"it captures appends only, and {writer} before it captures changes, which it can write there by "
-        "changing rows only; the first merge that changes a row will stop it",
+        finding=f"it captures appends only, and {writer} before it changes rows there, as it captures changes itself "
+        "or its commit says; the first merge that changes a row will stop it",
         remedy='capture changes too: data_operations=("append", "overwrite", "delete"); or, if the stage before it '
         'does nothing but append, say so by on_other_operation="skip"',
     )

@@ -87,6 +87,24 @@ class Claim:
 
     claimed_at_ms: int
 
+    is_single: bool = False
+    """Of one capture by itself, and not of a plan for many."""
+
+    def concerns(self, other: Claim) -> bool:
+        """Tell whether what both write of their target may meet.
+
+        Within one run only two plans can: its captures lie as the DAG wants it. Within one DAG every capture follows
+        what its run was asked for, so that of two runs those of the same task and source tell for all. Comparing others
+        would have two runs wait for each other, the one's first capture for the other's second.
+        """
+        runs = [(each.run.dag_id, each.run.run_id, each.run.run_after) for each in (self, other)]
+        if runs[0] == runs[1]:
+            return not (self.is_single or other.is_single) and self.extent.overlaps(other.extent)
+        if self.is_single and other.is_single and self.run.dag_id == other.run.dag_id:
+            takes = [(each.task_id, each.extent.source, each.extent.branch) for each in (self, other)]
+            return takes[0] == takes[1] and self.extent.overlaps(other.extent)
+        return self.extent.overlaps(other.extent)
+
     @property
     def key(self) -> str:
         """Name the Variable."""
@@ -104,6 +122,7 @@ class Claim:
             "extent": self.extent.to_json(),
             "as_of": self.as_of,
             "claimed_at_ms": self.claimed_at_ms,
+            "is_single": self.is_single,
         }
 
     @classmethod
@@ -120,6 +139,7 @@ class Claim:
             extent=Extent.from_json(raw["extent"]),
             as_of=raw["as_of"],
             claimed_at_ms=raw["claimed_at_ms"],
+            is_single=raw.get("is_single", False),
         )
 
 
@@ -134,13 +154,18 @@ def claim_key(target: str, run: RunIdentity, task_id: str) -> str:
 
 
 def refused(mine: Claim, other: Claim) -> CheckpointConflictError:
-    """Say whose backfill is in the way."""
+    """Say whose backfill is in the way, and what can be done about it."""
+    apart = "" if mine.extent.spans is None else f"; other values of {mine.extent.column} need not wait"
+    again = (
+        "trigger a new run and ask it for the same; on_active_run='wait' waits for it"
+        if mine.is_single
+        else "clear this task; on_active_backfill='wait' waits for it"
+    )
     return CheckpointConflictError(
         f"the backfill of run {other.run} ({other.told}) writes {mine.target} as well, and is still active",
         consequence="Both would write the same part of it, and whichever ended last would decide what is there, "
         "in parts",
-        remedy="let that run end, or mark it failed, and clear this task; on_active_backfill='wait' waits for it; "
-        "backfills of other partitions need not wait",
+        remedy=f"let that run end, or mark it failed, and {again}{apart}",
     )
 
 
@@ -150,8 +175,8 @@ def refused_to_wait(mine: Claim, other: Claim) -> CheckpointConflictError:
         f"the backfill of run {other.run} ({other.told}) writes {mine.target} as well, and is queued behind this run: "
         "the DAG has max_active_runs=1",
         consequence="It begins when this run has ended, so waiting for it would never end",
-        remedy="mark one of the two runs failed, and clear the other one's plan; or allow more runs at a time, by "
-        "max_active_runs of the DAG",
+        remedy=f"mark one of the two runs failed, and clear the other one's {mine.task_id!r}; or allow more runs at a "
+        "time, by max_active_runs of the DAG",
     )
 
 

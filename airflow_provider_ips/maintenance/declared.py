@@ -23,13 +23,16 @@ def capture_of(dag: SerializedDAG | None, consumer: str) -> Any | None:  # noqa:
     return None
 
 
-def targets_behind(dag: SerializedDAG | None, consumer: str) -> set[str]:
-    """The tables (``db.t@branch``) that commits behind a consumer's capture name."""
+def targets_behind(dag: SerializedDAG | None, consumer: str, *, changed: bool = False) -> set[str]:
+    """The tables (``db.t@branch``) that commits behind a consumer's capture name; or that they say are changed."""
     capture = capture_of(dag, consumer)
     if dag is None or capture is None:
         return set()
     behind = [dag.get_task(name) for name in capture.get_flat_relative_ids(upstream=False)]
-    return {table for task in behind if task.task_type == "IpCommitOperator" for table in _targets(task)}
+    commits = [task for task in behind if task.task_type == "IpCommitOperator"]
+    return {
+        table for task in commits if not changed or getattr(task, "target_changes", False) for table in _targets(task)
+    }
 
 
 def _targets(commit: Any) -> Iterator[str]:  # noqa: ANN401 - as above

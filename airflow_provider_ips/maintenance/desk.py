@@ -57,8 +57,11 @@ class Desk(Protocol):
         """What the capture of that consumer says in its DAG; None if it is not found."""
         ...
 
-    def targets_of(self, dag_id: str, consumer: str, /) -> Collection[str] | None:
-        """The tables (``db.t@branch``) that the commit of a consumer's capture declares; None if it cannot be told."""
+    def targets_of(self, dag_id: str, consumer: str, /, *, changed: bool = False) -> Collection[str] | None:
+        """The tables (``db.t@branch``) that the commit of a consumer's capture declares; None if it cannot be told.
+
+        With ``changed`` only those of which it says that its job changes rows.
+        """
         ...
 
     def ask_for(self, word: str, *, what: str) -> str:

@@ -165,13 +165,14 @@ def _read_all(name: str, store: CheckpointStore, only: str | None, found: dict[s
 def _writers(
     desk: Desk, stores: Mapping[str, CheckpointStore], examined: Mapping[str, Checkpoint]
 ) -> dict[str, str] | None:
-    """Who writes changes to which table: the targets that stages declare which capture changes themselves."""
+    """Who writes changes to which table: targets of stages that capture changes themselves, or say that they do."""
     found: dict[str, str] = {}
     for checkpoint in _everyone(stores, examined):
         dag_id = dag_of(checkpoint)
-        if dag_id is None or not any(captures_changes(checkpoint, p.source, p.branch) for p in checkpoint.positions):
+        if dag_id is None:
             continue
-        targets = desk.targets_of(dag_id, checkpoint.consumer)
+        takes_changes = any(captures_changes(checkpoint, p.source, p.branch) for p in checkpoint.positions)
+        targets = desk.targets_of(dag_id, checkpoint.consumer, changed=not takes_changes)
         if targets is None:
             return None
         found.update(dict.fromkeys(targets, checkpoint.consumer))

@@ -77,7 +77,7 @@ class TaskDesk:
         """So are DAGs."""
         return None
 
-    def targets_of(self, _dag_id: str, _consumer: str, /) -> None:
+    def targets_of(self, _dag_id: str, _consumer: str, /, *, changed: bool = False) -> None:
         """Likewise."""
 
 

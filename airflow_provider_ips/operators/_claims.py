@@ -1,6 +1,7 @@
 """Where backfills write down what they are at work on: one Airflow Variable for each target and plan.
 
 They stay when a run has ended, for one of its chunks may be cleared later. What counts is whether the run is active.
+A single detached run writes one too, before it makes a table, and its commit takes it back.
 """
 
 from __future__ import annotations
@@ -8,20 +9,26 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from airflow.sdk.exceptions import AirflowRescheduleException
+
 from airflow_provider_ips.checkpoints.access import TaskVariables
-from airflow_provider_ips.core.claims import Claim, refused, target_prefix
+from airflow_provider_ips.core.claims import Claim, refused, refused_to_wait, target_prefix
 from airflow_provider_ips.core.errors import CheckpointConflictError, StoreUnavailableError
 from airflow_provider_ips.operators import _context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import NoReturn
 
+    from airflow.sdk import Context
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
     from airflow_provider_ips.core.backfill import Chunk
     from airflow_provider_ips.core.positions import RunIdentity
+    from airflow_provider_ips.operators.commit import IpCommitOperator
 
 log = logging.getLogger(__name__)
 
@@ -58,25 +65,59 @@ def read_claim(key: str, notes: Notes = NOTES) -> Claim | None:
         ) from None
 
 
+def targets_of(commits: Iterable[IpCommitOperator]) -> tuple[str, ...]:
+    """What commits say that the jobs before them write, as far as it can be told before they run."""
+    from airflow_provider_ips.operators import _stages
+
+    return tuple(sorted({target for commit in commits for target in _stages.targets_of(commit)}))
+
+
+def unnamed(dag_id: str) -> str:
+    """Stand for the targets of a DAG that does not name them: its own backfills are told apart, no others."""
+    return f"whatever DAG {dag_id} writes"
+
+
+def give_way(context: Context, mine: Claim, other: Claim, *, waits: bool) -> NoReturn:
+    """Refuse the task for a claim that is in its way, or come back later."""
+    if not waits:
+        raise refused(mine, other)
+    if _holds_up(context, other):
+        raise refused_to_wait(mine, other)
+    log.info("The backfill of run %s (%s) is at work there: waiting for it.", other.run, other.told)
+    raise AirflowRescheduleException(datetime.now(tz=UTC) + _context.WAIT)  # type: ignore[no-untyped-call]
+
+
+def _holds_up(context: Context, other: Claim) -> bool:
+    """Where one run of a DAG goes at a time, and that is ours, another one is queued until we end."""
+    dag = context["dag"]
+    if other.run.dag_id != dag.dag_id or dag.max_active_runs != 1:
+        return False
+    return bool(context["ti"].get_dr_count(dag_id=dag.dag_id, run_ids=[other.run.run_id], states=["queued"]))
+
+
 def in_the_way(
     ti: RuntimeTaskInstanceProtocol, claim: Claim, *, since_ms: int = 0, notes: Notes = NOTES
 ) -> Claim | None:
-    """Find another backfill of the target that is active, overlaps this one, and claimed it after a moment."""
+    """Find another backfill of the target that is active, meets this one, and claimed it after a moment."""
     for other in _others(claim, notes):
-        is_active = _is_active(ti, other, claim)
-        if not is_active:
-            _forget_if_old(other, claim.claimed_at_ms, notes)
-        elif other.claimed_at_ms >= since_ms and claim.extent.overlaps(other.extent):
+        if claim.concerns(other) and other.claimed_at_ms >= since_ms and _is_active(ti, other, claim):
             return other
+        if _is_forgotten(ti, other, claim):
+            let_go([other.key], notes=notes)
     return None
 
 
 def hold(ti: RuntimeTaskInstanceProtocol, claims: Sequence[Claim], *, notes: Notes = NOTES) -> Claim | None:
-    """Claim all targets, or none: then the claim that is in the way is returned."""
+    """Claim all targets, or none: then the claim that is in the way is returned.
+
+    What an earlier attempt has claimed stays then: chunks of a plan may be at work. A single run has none, and two that
+    were cleared would wait for each other's.
+    """
+    before = {claim.key: None if claim.is_single else notes.get(claim.key) for claim in claims}
     found = _first_in_the_way(ti, claims, notes)
     if found is not None:
+        let_go([claim.key for claim in claims if claim.is_single], notes=notes)
         return found  # without writing: a note of ours would stop that backfill's own chunks
-    before = {claim.key: notes.get(claim.key) for claim in claims}
     for claim in claims:
         _write(claim, notes)
     found = _first_in_the_way(ti, claims, notes)
@@ -92,7 +133,7 @@ def keep(ti: RuntimeTaskInstanceProtocol, run: RunIdentity, chunk: Chunk, *, now
         claim = read_claim(key, notes)
         if claim is None or (claim.run.dag_id, claim.run.run_id) != (run.dag_id, run.run_id):
             raise _gone(key, chunk)
-        others = [other for other in _others(claim, notes) if claim.extent.overlaps(other.extent)]
+        others = [other for other in _others(claim, notes) if claim.concerns(other)]
         newer = [other for other in others if other.claimed_at_ms >= claim.claimed_at_ms]
         if active := next((other for other in newer if _is_active(ti, other, claim)), None):
             raise refused(claim, active)
@@ -103,6 +144,15 @@ def keep(ti: RuntimeTaskInstanceProtocol, run: RunIdentity, chunk: Chunk, *, now
             if active := in_the_way(ti, back, since_ms=claim.claimed_at_ms, notes=notes):
                 _write(claim, notes)
                 raise refused(claim, active)
+
+
+def let_go(keys: Iterable[str], *, notes: Notes = NOTES) -> None:
+    """Remove notes of use to nobody. One that stays is in nobody's way once its run has ended."""
+    for key in keys:
+        try:
+            notes.delete(key)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the work goes on
+            log.warning("Variable %r, a note on what a backfill was at work on, could not be removed: %s", key, error)
 
 
 def _gone(key: str, chunk: Chunk) -> CheckpointConflictError:
@@ -125,15 +175,20 @@ def _others(claim: Claim, notes: Notes) -> Iterator[Claim]:
 
 
 def _is_active(ti: RuntimeTaskInstanceProtocol, other: Claim, mine: Claim) -> bool:
-    """Two plans of one run are both active, whatever the run's state."""
+    """Two plans of one run are both active, whatever the run's state.
+
+    A single run that is queued was cleared: when it begins it asks anew, so that it is in nobody's way before.
+    """
     if replace(other.run, map_index=-1) == replace(mine.run, map_index=-1):
         return True
-    return _context.is_active(ti, other.run, mine=mine.run)
+    states = ["running"] if other.is_single else _context.ACTIVE_STATES
+    return _context.is_active(ti, other.run, mine=mine.run, states=states)
 
 
-def _forget_if_old(other: Claim, now_ms: int, notes: Notes) -> None:
-    if now_ms - other.claimed_at_ms > KEPT_MS:
-        notes.delete(other.key)
+def _is_forgotten(ti: RuntimeTaskInstanceProtocol, other: Claim, mine: Claim) -> bool:
+    """A plan's note is kept for its chunks, for a while; a single run's is of no use when the run has ended."""
+    is_due = other.is_single or mine.claimed_at_ms - other.claimed_at_ms > KEPT_MS
+    return is_due and not _is_active(ti, other, mine)
 
 
 def _write(claim: Claim, notes: Notes) -> None:

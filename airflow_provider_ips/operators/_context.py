@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.positions import RunIdentity
 
 ACTIVE_STATES = ["queued", "running"]
+WAIT = timedelta(seconds=60)
+"""How long a task that waits for another run stays away before it asks again."""
 
 
 def now_ms() -> int:
@@ -34,11 +36,13 @@ def run_identity(context: Context, *, map_index: int | None = None) -> RunIdenti
     )
 
 
-def is_active(ti: RuntimeTaskInstanceProtocol, run: RunIdentity, *, mine: RunIdentity) -> bool:
+def is_active(
+    ti: RuntimeTaskInstanceProtocol, run: RunIdentity, *, mine: RunIdentity, states: list[str] = ACTIVE_STATES
+) -> bool:
     """Ask whether another run is still queued or running. A deleted one is not, though its namesake may be."""
     if (run.dag_id, run.run_id) == (mine.dag_id, mine.run_id):
         return False
-    return bool(ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=ACTIVE_STATES))
+    return bool(ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=states))
 
 
 def open_catalog(iceberg_conn_id: str) -> Catalog:

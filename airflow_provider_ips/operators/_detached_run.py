@@ -16,13 +16,14 @@ from airflow_provider_ips.core.detached import plan_detached
 from airflow_provider_ips.operators._preparing import Opened, Outcome, prepare_all, record_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyiceberg.catalog import Catalog
 
     from airflow_provider_ips.core.checkpoint import Checkpoint
     from airflow_provider_ips.core.detached import Detached
     from airflow_provider_ips.core.positions import Position
+    from airflow_provider_ips.core.record import SourceRecord
     from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
     from airflow_provider_ips.iceberg import IcebergSource
     from airflow_provider_ips.operators._preparing import Request
@@ -36,6 +37,8 @@ class DetachedRun:
     detached: Detached
     catalog: Catalog
     checkpoint: Checkpoint | None
+    claim: Callable[[Sequence[Opened]], Sequence[str]]
+    """Notes down what is going to be written, and returns where; raises if another backfill is at work there."""
 
     def execute(self) -> Outcome:
         """Open and plan all sources, then count or build."""
@@ -43,9 +46,15 @@ class DetachedRun:
         prepared = prepare_all(
             self.request, self.catalog, sources, self._ranges(sources), identity=self.detached.identity
         )
-        is_dry = self.request.asked.dry_run
-        records = [ready.survey() if is_dry else ready.publish() for ready in prepared]
-        return Outcome(record=record_of(self.request, records, self.detached.capture_id), settled=False)
+        if self.request.asked.dry_run:
+            return self._outcome([ready.survey() for ready in prepared])
+        notes = self.claim(sources)
+        return self._outcome([ready.publish() for ready in prepared], notes)
+
+    def _outcome(self, records: Sequence[SourceRecord], notes: Sequence[str] = ()) -> Outcome:
+        requested = {**self.request.requested, **({"notes": list(notes)} if notes else {})}
+        request = replace(self.request, requested=requested)
+        return Outcome(record=record_of(request, records, self.detached.capture_id), settled=False)
 
     def _open(self) -> list[Opened]:
         """Pin every source before any is narrowed: what is filtered is fixed first."""

@@ -1,7 +1,7 @@
 """Stages that follow one another in one file: one that captures appends only must not stand behind one that merges.
 
-A stage that captures changes has to write them, by MERGE or DELETE, and such writes are no appends. Where stages are in
-different files, `airflow ips doctor` tells it from the table's history.
+A stage that captures changes has to write them, by MERGE or DELETE, and such writes are no appends. One that captures
+appends may merge them: its commit can say so. Where stages are in different files, `airflow ips doctor` tells it.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ def refuse_appends_behind_changes(dag: DAG) -> None:
 
 
 _CHANGES: Final = "captures changes, which it can write there by changing rows only"
+_SAYS_SO: Final = "says that its job changes rows there"
 _REFILLS: Final = "backfills it, which rewrites rows that are there"
 
 
@@ -55,9 +56,11 @@ def _changed_tables(dag: DAG) -> Iterator[tuple[str, tuple[str, str]]]:
             yield table, (f"{dag.dag_id}.{plan.task_id}", _REFILLS)
     for commit in _wiring.commits(dag):
         capture = dag.task_dict.get(commit.capture_task_id)
-        if capture is not None and any(settings.captures_changes for _, settings in _checked(capture)):
+        takes_changes = any(settings.captures_changes for _, settings in _checked(capture))
+        if commit.target_changes or takes_changes:
             for table in targets_of(commit):
-                yield table, (f"{dag.dag_id}.{capture.task_id}", _CHANGES)
+                stage = f"{dag.dag_id}.{commit.capture_task_id}"
+                yield table, (stage, _SAYS_SO if commit.target_changes else _CHANGES)
 
 
 def backfilled_by(plan: Operator) -> Iterator[str]:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.sdk import BaseOperator, SkipMixin
-from airflow.sdk.exceptions import AirflowRescheduleException
 
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable, parse_sources
 from airflow_provider_ips.operators import _context
 from airflow_provider_ips.operators._backfill_asked import RUNS, WISHES, asked_of, bounds_of, check_arguments, names_of
 from airflow_provider_ips.operators._parameters import check_choice, entries_of, is_template
-from airflow_provider_ips.operators.capture import ON_ACTIVE_RUN, WAIT
+from airflow_provider_ips.operators.capture import ON_ACTIVE_RUN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow.sdk import Context
 
-    from airflow_provider_ips.core.claims import Claim
     from airflow_provider_ips.operators._backfill_plan import Planned, Wanted
 
 AS_OF: Final = ("capture", "plan")
@@ -133,6 +130,7 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Plan, claim the targets, and return the chunks; or say what they would be, and skip the rest."""
+        from airflow_provider_ips.operators import _claims
         from airflow_provider_ips.operators._backfill_run import BackfillRun
 
         wanted = self._wanted(context)
@@ -145,7 +143,8 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
             self._skip_the_rest(context)
             return []
         if (other := run.claim(planned)) is not None:
-            self._give_way(context, run.claims_of(planned), other)
+            mine = next(claim for claim in run.claims_of(planned) if claim.target == other.target)
+            _claims.give_way(context, mine, other, waits=self.on_active_backfill == "wait")
         self._say_next(planned)
         return [chunk.to_json() for chunk in planned.chunks]
 
@@ -176,6 +175,7 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
     def _wanted(self, context: Context) -> Wanted:
         from airflow_provider_ips.operators._asking import asked_in_chunks
         from airflow_provider_ips.operators._backfill_plan import Wanted
+        from airflow_provider_ips.operators._claims import unnamed
 
         form, limits = asked_in_chunks(context, follow_params=self.follow_params)
         asked = asked_of(self, form)
@@ -191,7 +191,7 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
             chunk_by=self.chunk_by,
             bounds=bounds,
             as_of_plan=self.as_of == "plan",
-            targets=targets or (f"whatever DAG {self.dag_id} writes",),
+            targets=targets or (unnamed(self.dag_id),),
             stages=names_of(self.stages),
             max_chunks=_max_chunks(),
             notes=notes if targets else (*notes, _NO_TARGET),
@@ -199,30 +199,13 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
 
     def _targets(self, context: Context) -> tuple[str, ...]:
         """Of commits behind it, unless it is said."""
-        from airflow_provider_ips.operators import _stages, _wiring
+        from airflow_provider_ips.operators import _wiring
+        from airflow_provider_ips.operators._claims import targets_of
 
         named = tuple(name if "@" in name else f"{name}@main" for name in names_of(self.target_tables))
         task = context["dag"].task_dict[self.task_id]
         behind: list[Any] = [t for t in task.get_flat_relatives(upstream=False) if _wiring.is_commit(t)]
-        told = {target for commit in behind for target in _stages.targets_of(commit)}
-        return named or tuple(sorted(told))
-
-    def _give_way(self, context: Context, claims: Sequence[Claim], other: Claim) -> None:
-        from airflow_provider_ips.core.claims import refused, refused_to_wait
-
-        mine = next(claim for claim in claims if claim.target == other.target)
-        if self.on_active_backfill != "wait":
-            raise refused(mine, other)
-        if self._holds_up(context, other):
-            raise refused_to_wait(mine, other)
-        self.log.info("The backfill of run %s (%s) is at work there: waiting for it.", other.run, other.told)
-        raise AirflowRescheduleException(datetime.now(tz=UTC) + WAIT)  # type: ignore[no-untyped-call]
-
-    def _holds_up(self, context: Context, other: Claim) -> bool:
-        """Where one run of a DAG goes at a time, and that is ours, another one is queued until we end."""
-        if other.run.dag_id != self.dag_id or context["dag"].max_active_runs != 1:
-            return False
-        return bool(context["ti"].get_dr_count(dag_id=self.dag_id, run_ids=[other.run.run_id], states=["queued"]))
+        return named or targets_of(behind)
 
     def _tell(self, planned: Planned) -> None:
         from airflow_provider_ips.operators._backfill_log import plan_lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator, SkipMixin
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 CAPTURE_MODES = ("ICDC",)
 ON_ACTIVE_RUN = ("fail", "wait")
-WAIT = timedelta(seconds=60)
-"""How long a capture that waits for another run stays away before it asks again."""
 
 _SETTINGS = tuple(field.name for field in fields(CaptureSettings))
 
@@ -85,8 +83,8 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
     :param skip_if_empty: Skip downstream tasks when there is nothing to process.
     :param ignore_downstream_trigger_rules: When skipping, skip all downstream tasks, whatever their trigger rule; else
         only those directly behind this task.
-    :param on_active_run: When another run of this consumer has captured and is still active: ``"fail"``, or ``"wait"``
-        until it is not.
+    :param on_active_run: When another run of this consumer has captured and is still active, or one whose backfill
+        overlaps what this run was asked for: ``"fail"``, or ``"wait"`` until it is not.
     :param checkpoint_store: Where the checkpoint lives: ``"variable"``, ``"iceberg"``, or a store of your own; the
         default is ``[ips] checkpoint_store``.
     :param follow_params: Do what the run's params ask for: those of
@@ -260,11 +258,16 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         checkpoint: Checkpoint | None,
     ) -> Outcome:
         from airflow_provider_ips.operators._asking import detached_of, refuse_if_overtaken
+        from airflow_provider_ips.operators._detached_claims import claim_single
         from airflow_provider_ips.operators._detached_run import DetachedRun
 
         refuse_if_overtaken(context, request, checkpoint)
         return DetachedRun(
-            request=request, detached=detached_of(request), catalog=catalog, checkpoint=checkpoint
+            request=request,
+            detached=detached_of(request),
+            catalog=catalog,
+            checkpoint=checkpoint,
+            claim=lambda sources: claim_single(context, request, sources, waits=self.on_active_run == "wait"),
         ).execute()
 
     def _started(self, request: Request, checkpoint: Checkpoint | None) -> list[dict[str, str]]:
@@ -357,7 +360,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             return
         if self.on_active_run == "wait":
             self.log.info("Run %s captured for %s and is still active: waiting for it.", pending.run, request.consumer)
-            raise AirflowRescheduleException(datetime.now(tz=UTC) + WAIT)  # type: ignore[no-untyped-call]
+            raise AirflowRescheduleException(datetime.now(tz=UTC) + _context.WAIT)  # type: ignore[no-untyped-call]
         raise CheckpointConflictError(
             f"run {pending.run} has captured for consumer {request.consumer!r}, has not committed, and is still active",
             consequence="Both runs would process the same rows",

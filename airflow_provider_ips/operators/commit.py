@@ -12,6 +12,7 @@ from airflow_provider_ips.core.errors import EvidenceError, InputError
 from airflow_provider_ips.core.identifiers import TableIdentifier
 from airflow_provider_ips.operators import _context, _events, _evidence, _target, _wiring
 from airflow_provider_ips.operators._demands import parse_required, parse_task_id
+from airflow_provider_ips.operators._parameters import check_choice
 from airflow_provider_ips.operators._target import EVIDENCE, STAMPED
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ class Captured:
     detached: bool = False
     """In no checkpoint: the work is asked for its evidence as always, and nothing moves."""
 
+    notes: tuple[str, ...] = ()
+    """Where a detached capture has said what its run is at work on."""
+
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Captured:
         """Read the XCom ``capture``."""
@@ -65,6 +69,7 @@ class Captured:
             settled=requested["settled"],
             replayed=requested["replayed"],
             detached=requested.get("detached", False),
+            notes=tuple(requested.get("notes", ())),
             target_heads=_target.heads_of(requested),
         )
 
@@ -87,6 +92,9 @@ class IpCommitOperator(BaseOperator):
         been written to the target since the capture began, by whomever.
     :param require: The tasks, or their ids, whose success is demanded, in place of all between capture and commit. An
         entry that is a tuple or list names tasks that stand for each other: one of them must have succeeded.
+    :param target_changes: The job changes or deletes rows of the targets that are named here, as ``MERGE`` does: a
+        stage of the same file that captures only their appends is refused, and ``airflow ips doctor`` tells it of other
+        files.
     :param target_assets: The assets that the job writes, such as ``iceberg_asset("db.t")``. Each gets an event when
         something was processed, and none otherwise; ``outlets`` get one in any case.
     :param partition_events: One event for each partition that the job wrote, with the partition as its key, in place of
@@ -105,6 +113,7 @@ class IpCommitOperator(BaseOperator):
         require: Iterable[object] | str | None = None,
         verify_target: str | None = None,
         target_evidence: str = STAMPED,
+        target_changes: bool = False,
         target_assets: Asset | Sequence[Asset] = (),
         partition_events: bool = False,
         **kwargs: Any,
@@ -120,6 +129,7 @@ class IpCommitOperator(BaseOperator):
         self.require = require
         self.verify_target = verify_target
         self.target_evidence = target_evidence
+        self.target_changes = target_changes
         self.capture_task_id = parse_task_id(capture, what="capture")
         self.required = parse_required(require)
         if icdc_retention not in ICDC_RETENTION:
@@ -135,6 +145,13 @@ class IpCommitOperator(BaseOperator):
                 consequence="The checkpoint would move without what was meant to be seen",
                 remedy=f"use one of {', '.join(map(repr, EVIDENCE))}, and name the job's target by verify_target=",
             )
+        check_choice("target_changes", target_changes, (True, False))
+        if target_changes and verify_target is None and not targets:
+            raise InputError(
+                "target_changes=True has no target",
+                consequence="Nobody could tell which stages read what the job changes",
+                remedy="name the job's target by target_assets= or verify_target=",
+            )
         if verify_target is not None and "{{" not in verify_target:
             TableIdentifier.parse(verify_target)
         self.depend_on_capture()
@@ -143,6 +160,12 @@ class IpCommitOperator(BaseOperator):
         """Check the wiring too: Airflow calls this when the DAG file was read and the graph is complete."""
         super().resolve_template_files()
         _wiring.complete_dag(self.dag, self)
+
+    @classmethod
+    def get_serialized_fields(cls) -> frozenset[str]:
+        """What Airflow stores of it beside the usual: `airflow ips doctor` reads stored DAGs."""
+        usual: frozenset[str] = super().get_serialized_fields()  # type: ignore[no-untyped-call]
+        return usual | {"target_changes"}
 
     def execute(self, context: Context) -> None:
         """Ask for evidence, move the checkpoint, and let ICDC tables go."""
@@ -227,6 +250,10 @@ class IpCommitOperator(BaseOperator):
             result = None if captured.detached else run.move()
             outcome = "detached" if result is None else result.outcome.value
             dropped = run.drop(result, lambda: _context.open_catalog(captured.iceberg_conn_id))
+            if captured.notes:
+                from airflow_provider_ips.operators._claims import let_go
+
+                let_go(captured.notes)
         self._tell_outcome(captured, outcome, dropped)
         return {
             "consumer": captured.consumer,

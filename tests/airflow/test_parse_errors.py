@@ -463,6 +463,14 @@ def test_a_stage_that_captures_appends_behind_one_that_writes_changes_is_refused
     assert "data_operations=" in error
 
 
+def test_a_stage_that_merges_what_it_captures_of_appends_can_say_so(airflow_database, tmp_path):
+    """What a job does nobody can see in the file; the talk's first stage merges appended rows."""
+    error = stages(tmp_path, first='["append"]', target=f"{BY_ASSET}, target_changes=True")
+
+    assert "two.second captures the appends of 'db.staged' only" in error
+    assert "one.first before it says that its job changes rows there" in error
+
+
 @pytest.mark.parametrize(
     "parts",
     [

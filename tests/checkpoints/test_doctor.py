@@ -173,7 +173,17 @@ def test_a_stage_that_merges_is_found_before_a_merge_changes_a_row(two_stages, n
     found = two_stages(**naming)
     assert found["operations"]["status"] == "ok"
     assert found["stages"]["status"] == "problem"
-    assert "first_stage.capture before it captures changes" in found["stages"]["finding"]
+    assert "first_stage.capture before it changes rows there" in found["stages"]["finding"]
+
+
+@pytest.mark.parametrize(("says", "status"), [({"target_changes": True}, "problem"), ({}, "ok")])
+def test_a_stage_that_captures_appends_and_merges_says_so(ips, lake, events, run_dag, says, status):
+    """It captures no changes, so that nothing but its commit tells."""
+    append(create(lake, "db.log"), [1])
+    run_dag(incremental("merging_stage", "db.events", Job(lake), commit={"target_assets": LOG, **says}))
+    run_dag(incremental("next_stage", "db.log", Job(lake)))
+
+    assert examine(ips, "next_stage.capture")["stages"]["status"] == status
 
 
 def test_a_stage_behind_another_table_is_well(two_stages):

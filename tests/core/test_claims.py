@@ -1,6 +1,7 @@
 """What backfills are at work on: two that may reach the same rows of a target overlap."""
 
 import json
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,10 +69,17 @@ def test_a_claim_travels_as_json_and_names_its_run():
         claimed_at_ms=5,
     )
 
-    assert Claim.from_json(json.loads(json.dumps(claim.to_json()))) == claim
+    for each in (claim, replace(claim, is_single=True)):
+        assert Claim.from_json(json.loads(json.dumps(each.to_json()))) == each
+    before_single_runs_had_any = {name: value for name, value in claim.to_json().items() if name != "is_single"}
+    assert Claim.from_json(before_single_runs_had_any) == claim
     assert claim.key.startswith(target_prefix("db.daily@main"))
     assert claim.key.startswith(PREFIX)
+    single = str(refused(replace(claim, is_single=True, extent=extent(None)), claim))
+    assert "on_active_run='wait'" in single
+    assert "need not wait" not in single
     told = str(refused(claim, claim))
+    assert "other values of day need not wait" in told
     assert "d/r" in told
     assert "db.daily@main" in told
     assert "on_active_backfill='wait'" in told
