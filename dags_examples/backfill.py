@@ -26,7 +26,7 @@ with DAG("ips_backfill", schedule=None, params=ips_params(), tags=["ips", "examp
         source_table=SOURCE,
         iceberg_conn_id=LAKE,
         max_partitions=7,  # a week at a time
-        runs=("partitions", "full"),  # the job replaces whole days, and a range hands over what was added to them
+        runs=("partitions", "full"),  # the job makes whole days anew
         target_tables=TARGET,
         stages=[TARGET, f"{TARGET}_agg"],
     )
@@ -40,7 +40,11 @@ with DAG("ips_backfill", schedule=None, params=ips_params(), tags=["ips", "examp
         refill = SparkSubmitOperator(
             task_id="refill",
             application=str(JOBS / "playback_refill.py"),
-            application_args=["--source", capture.output[SOURCE], "--target", f"{LAKE}.{TARGET}"],
+            application_args=[
+                *("--captured", capture.output[SOURCE]),
+                *("--source", f"{LAKE}.{SOURCE}"),  # as it is by then: live runs go on
+                *("--target", f"{LAKE}.{TARGET}"),
+            ],
             max_active_tis_per_dagrun=2,  # how many chunks are processed at a time
         )
         commit = IpCommitOperator(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.backfill import Bounds, Chunk, Unit
     from airflow_provider_ips.core.positions import Position, RunIdentity
     from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
-    from airflow_provider_ips.operators._backfill_stages import Stage
+    from airflow_provider_ips.operators._backfill_stages import Reached, Stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +72,8 @@ class Planned:
     was_pinned: bool
     warnings: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()
+    reached: Reached | None = None
+    """Of a dry run of a range: which values its rows are of, where that is known."""
 
     def to_json(self) -> dict[str, Any]:
         """The XCom ``backfill``: small, for a chunk is told by its ends and amounts."""

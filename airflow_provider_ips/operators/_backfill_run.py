@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.selection import CapturePlan
     from airflow_provider_ips.iceberg import IcebergSource
     from airflow_provider_ips.operators._backfill_plan import Wanted
-    from airflow_provider_ips.operators._backfill_stages import Stage
+    from airflow_provider_ips.operators._backfill_stages import Reached, Stage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class BackfillRun:
         planned = self._by_partitions(history, plan) if self.wanted.of_partitions else self._by_snapshots(history, plan)
         warnings = (*self.wanted.notes, *notes, *planned.warnings)
         planned = replace(planned, was_pinned=pinned is not None, warnings=warnings)
-        return replace(planned, stages=self._stages()) if self.wanted.asked.dry_run else planned
+        return replace(planned, stages=self._stages(planned.reached)) if self.wanted.asked.dry_run else planned
 
     def claim(self, planned: Planned) -> Claim | None:
         """Claim the targets; return the claim that is in the way, if any."""
@@ -147,8 +147,6 @@ class BackfillRun:
 
     def _by_snapshots(self, history: IcebergSource, plan: CapturePlan) -> Planned:
         """Which values a range reaches is not known before it is opened, so it may reach what any other one does."""
-        from airflow_provider_ips.iceberg.units import units_of
-
         narrowed = self._narrowed(history, plan)
         end = plan.to_inclusive.snapshot_id
         units = units_of_range(plan.verdicts, None if end is None else str(end))
@@ -159,9 +157,23 @@ class BackfillRun:
             self._chunk(place, group, of=len(groups), asked=self._part(ends[place], group[-1].end))
             for place, group in enumerate(groups)
         ]
-        counted = units_of(history, narrowed, None) if self.wanted.asked.dry_run else units
         out_of_order = (_OUT_OF_ORDER,) if self.wanted.settings.captures_changes and len(groups) > 1 else ()
-        return self._planned(plan, counted, chunks, warnings=(*out_of_order, *self._too_large(groups)))
+        planned = self._planned(plan, units, chunks, warnings=(*out_of_order, *self._too_large(groups)))
+        return self._looked_into(history, narrowed, planned) if self.wanted.asked.dry_run else planned
+
+    def _looked_into(self, history: IcebergSource, narrowed: CapturePlan, planned: Planned) -> Planned:
+        """Open the range for a dry run: which files the filter leaves, and which values their rows are of."""
+        from airflow_provider_ips.iceberg.units import column_to_cut_by, units_of
+        from airflow_provider_ips.operators._backfill_stages import Reached
+
+        column = column_to_cut_by(history, self.wanted.asked.partitions, self.wanted.chunk_by)
+        units = units_of(history, narrowed, column)
+        looked_into = replace(planned, units=tuple(units))
+        if column is None or self.wanted.settings.captures_changes:
+            return looked_into  # what deleted rows were of is not in the files that were added
+        field = history.metadata.schema().find_field(column)
+        values = Values.of(_held(units), column=column, field_id=field.field_id)
+        return replace(looked_into, reached=Reached(column=column, column_type=str(field.field_type), values=values))
 
     def _part(self, since: str | None, until: str | None) -> Asked:
         """Adjoin: each begins behind the snapshot that the one before it ends with."""
@@ -222,10 +234,10 @@ class BackfillRun:
             claims=self.wanted.claim_keys,
         )
 
-    def _stages(self) -> tuple[Stage, ...]:
+    def _stages(self, reached: Reached | None) -> tuple[Stage, ...]:
         from airflow_provider_ips.operators._backfill_stages import foresee
 
-        return tuple(foresee(self.catalog, table, self.wanted.asked) for table in self.wanted.stages)
+        return tuple(foresee(self.catalog, table, self.wanted.asked, reached) for table in self.wanted.stages)
 
 
 _OUT_OF_ORDER = (

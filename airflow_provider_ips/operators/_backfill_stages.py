@@ -15,12 +15,19 @@ from airflow_provider_ips.core.errors import InputError, SourceError
 from airflow_provider_ips.core.settings import CaptureSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyiceberg.catalog import Catalog
+
+    from airflow_provider_ips.core.backfill import Unit
+    from airflow_provider_ips.core.selection import CapturePlan
+    from airflow_provider_ips.core.spans import Values
+    from airflow_provider_ips.iceberg import IcebergSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One table further down: what the filter selects there, or why that is not known."""
+    """One table further down: what the filter, or the values of a range, select there, or why that is not known."""
 
     table: str
     partitions: int | None = None
@@ -41,25 +48,63 @@ class Stage:
         }
 
 
-def foresee(catalog: Catalog, table: str, asked: Asked) -> Stage:
-    """Count what the filter selects of a table: what is there by now, if it keeps the columns."""
-    if asked.partitions is None and asked.run is not Run.FULL:
-        return Stage(table=table, unknown="a range without a filter does not say which partitions it will reach")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reached:
+    """Which values of a column the rows of a range are of."""
+
+    column: str
+    column_type: str
+    values: Values
+
+
+def foresee(catalog: Catalog, table: str, asked: Asked, reached: Reached | None = None) -> Stage:
+    """Count what the filter selects of a table: what is there by now, if it keeps the columns.
+
+    Of a range without a filter it is what may hold the values that the range's rows are of.
+    """
     try:
-        return _selected(catalog, table, asked.partitions)
+        if asked.partitions is not None or asked.run is Run.FULL:
+            return _counted(table, _selected(catalog, table, asked.partitions))
+        if reached is not None:
+            return _counted(table, _holding(catalog, table, reached))
     except (InputError, SourceError) as error:
         return Stage(table=table, unknown=error.problem)
+    return Stage(table=table, unknown="a range without a filter does not say which partitions it will reach")
 
 
-def _selected(catalog: Catalog, table: str, condition: str | None) -> Stage:
-    from airflow_provider_ips.iceberg import open_source
+def _selected(catalog: Catalog, table: str, condition: str | None) -> list[Unit]:
     from airflow_provider_ips.iceberg.narrowing import narrow
     from airflow_provider_ips.iceberg.units import units_of
 
+    source, plan = _live(catalog, table)
+    return units_of(source, plan if condition is None else narrow(source, plan, condition), None)
+
+
+def _holding(catalog: Catalog, table: str, reached: Reached) -> list[Unit]:
+    from airflow_provider_ips.iceberg.units import units_of
+
+    source, plan = _live(catalog, table)
+    column = next((each for each in source.metadata.schema().fields if each.name == reached.column), None)
+    is_same = column is not None and str(column.field_type) == reached.column_type
+    units = units_of(source, plan, reached.column if is_same else None)
+    if any(unit.held is not None and unit.held.is_anything for unit in units):
+        raise InputError(
+            f"{table} is not partitioned by {reached.column}, which the rows of the range are told by",
+            consequence="Which of its partitions they will reach is not known",
+            remedy="ask for partitions",
+        )
+    return [unit for unit in units if unit.held is not None and reached.values.holds(unit.held) is not False]
+
+
+def _live(catalog: Catalog, table: str) -> tuple[IcebergSource, CapturePlan]:
+    from airflow_provider_ips.iceberg import open_source
+
     name, _, branch = table.partition("@")
     source = open_source(catalog, name, branch or "main")
-    plan = plan_detached(source, Asked(run=Run.FULL), CaptureSettings())
-    units = units_of(source, plan if condition is None else narrow(source, plan, condition), None)
+    return source, plan_detached(source, Asked(run=Run.FULL), CaptureSettings())
+
+
+def _counted(table: str, units: Sequence[Unit]) -> Stage:
     return Stage(
         table=table,
         partitions=sum(unit.partitions for unit in units),

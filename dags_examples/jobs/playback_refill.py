@@ -1,8 +1,11 @@
 """Makes the daily playback table of some days what the source says of them, and leaves alone what is right already.
 
-The job of a backfill: it is handed all rows of these days, and deletes whatever else the target has of them. So it is
-for partitions only, and not for a range, which hands over of a day what was added. Days in between that were not asked
-for are not touched. A stage behind sees only what it has really changed.
+The job of a backfill: what was captured names the days, and their rows come from the source as it is now. A live run
+may have merged late rows of such a day since the capture, and the target has to keep them. Of one that merges at the
+same time, one of the two commits fails, and is tried again.
+
+It deletes whatever else the target has of these days. Days in between that were not asked for are not touched. A stage
+behind sees only what it has really changed.
 """
 
 import argparse
@@ -10,11 +13,15 @@ import argparse
 from pyspark.sql import SparkSession
 
 
-def main(source: str, target: str) -> None:
+def main(captured: str, source: str, target: str) -> None:
     spark = SparkSession.builder.getOrCreate()
-    found = spark.sql(f"SELECT DISTINCT event_date FROM {source} ORDER BY event_date").collect()
+    found = spark.sql(f"SELECT DISTINCT event_date FROM {captured} ORDER BY event_date").collect()
     if not found:
         return
+    spark.sql(
+        f"""CREATE TABLE IF NOT EXISTS {target} USING iceberg PARTITIONED BY (event_date)
+            TBLPROPERTIES ('write.merge.mode' = 'merge-on-read') AS SELECT * FROM {source} WHERE false"""
+    )
     # As values, for MERGE takes no subquery there; and Iceberg opens these partitions of the target only.
     days = ", ".join(f"DATE '{row.event_date}'" for row in found)
     columns = [column for column in spark.table(target).columns if column not in ("event_date", "event_id")]
@@ -23,7 +30,7 @@ def main(source: str, target: str) -> None:
         f"""MERGE INTO {target} AS t
             USING (SELECT latest.*
                    FROM (SELECT max_by(struct(*), received_at) AS latest FROM {source}
-                         GROUP BY event_date, event_id)) AS s
+                         WHERE event_date IN ({days}) GROUP BY event_date, event_id)) AS s
             ON t.event_date = s.event_date AND t.event_id = s.event_id AND t.event_date IN ({days})
             WHEN MATCHED AND ({differs}) THEN UPDATE SET *
             WHEN NOT MATCHED THEN INSERT *
@@ -33,6 +40,7 @@ def main(source: str, target: str) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--source", required=True)
+    parser.add_argument("--captured", required=True, help="names the days")
+    parser.add_argument("--source", required=True, help="has their rows")
     parser.add_argument("--target", required=True)
     main(**vars(parser.parse_args()))

@@ -3,12 +3,13 @@
 from contextlib import ExitStack
 from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
 from airflow.sdk.exceptions import AirflowRescheduleException
 
 from airflow_provider_ips import IpBackfillOperator
 from airflow_provider_ips.core.errors import CheckpointConflictError, GapError, InputError
-from airflow_provider_ips.core.settings import ALL_OPERATIONS
+from airflow_provider_ips.core.settings import ALL_OPERATIONS, SourceTable
 from tests.airflow import people
 from tests.airflow.backfills import Daily, backfilling, daily_table, days_of, october, per_day, recomputed, spoil
 from tests.airflow.pipelines import Job, checkpoint_of, incremental, left_running
@@ -232,7 +233,7 @@ def test_a_dry_run_lists_each_stage_and_does_nothing(lake, days, job, run_dag):
 
 
 def test_a_dry_run_of_a_range_counts_what_its_filter_leaves(lake, days, job, run_dag):
-    """To the file; a range without a filter does not tell which partitions it will reach further down."""
+    """To the file; further down a range without a filter reaches the days that its own rows are of."""
     ids = snapshots(days)
     options = {"since_snapshot": ids[0], "stages": "db.daily", "dry_run": True}
 
@@ -242,7 +243,31 @@ def test_a_dry_run_of_a_range_counts_what_its_filter_leaves(lake, days, job, run
     ]
 
     assert [(told["partitions"], told["files"], told["records"]) for told in ran] == [(1, 2, 3), (3, 4, 7)]
-    assert [told["stages"][0]["unknown"][:7] for told in ran] == ["", "a range"]
+    assert [told["stages"][0]["unknown"] for told in ran] == ["", ""]
+
+
+def test_a_dry_run_of_a_range_tells_which_partitions_it_reaches_further_down(lake, days, job, run_dag):
+    """By the days of its rows, where a stage is partitioned by them too; what a range deletes nobody has looked at."""
+    run_dag(incremental("filling", "db.days", job))
+    append(create(lake, "db.flat"), [1])
+    texts = lake.create_table("db.texts", schema=pa.schema([("day", pa.string())]))
+    with texts.update_spec() as spec:
+        spec.add_identity("day")
+    texts.append(pa.table({"day": ["2026-10-02"]}))
+    asked = {"since_snapshot": snapshots(days)[2], "stages": ["db.daily", "db.flat", "db.texts", "db.nowhere"]}
+
+    ran = run_dag(backfilling("reaching", job, dry_run=True, **asked))
+    changes = {"source_table": SourceTable("db.days", data_operations=ALL_OPERATIONS)}
+    capture = {"data_operations": ALL_OPERATIONS}
+    of_changes = run_dag(backfilling("changing", job, dry_run=True, **asked, **changes, capture=capture))
+
+    daily, flat, texts, nowhere = ran.xcom("backfill", task="plan")["stages"]
+    # The range gained a row of the fourth day, and a late one of the second.
+    assert (daily["partitions"], daily["files"], daily["records"], daily["unknown"]) == (2, 2, 2, "")
+    assert flat["unknown"] == texts["unknown"].replace("texts", "flat")
+    assert flat["unknown"] == "db.flat is not partitioned by day, which the rows of the range are told by"
+    assert "does not exist" in nowhere["unknown"]
+    assert of_changes.xcom("backfill", task="plan")["stages"][0]["unknown"].startswith("a range without a filter")
 
 
 ASKED_BACK = [

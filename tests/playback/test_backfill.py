@@ -5,7 +5,7 @@ import pyarrow as pa
 from tests.playback.events import gain_a_day, last_versions, make_source, sorted_rows
 from tests.playback.test_playback_stages import INCREMENTAL, assert_recomputed
 
-BACKFILL = "ips_backfill"
+BACKFILL, BY_INTERVAL = "ips_backfill", "ips_backfill_by_interval"
 DAILY = f"db.{INCREMENTAL}"
 
 
@@ -69,3 +69,14 @@ def test_wrong_days_are_backfilled_beside_the_usual_runs(world):
     bounds = [(bound["lower"], bound["upper"]) for bound in captured["partitions"]]
     assert bounds == [(f"{days[0]:%F}", f"{days[1]:%F}")]
     assert_recomputed(world, INCREMENTAL)
+
+
+def test_days_that_gained_something_are_made_anew_by_interval_too(world):
+    """The usual runs of the DAG that Airflow's own backfill can run again; tests/components asks Airflow for one."""
+    day = gain_a_day(world)
+    world.run(BY_INTERVAL, day)
+    late = gain_a_day(world, corrected=20)
+    again, _ = world.run(BY_INTERVAL, late)
+
+    assert again.task_states == {"capture": "success", "refill": "success", "commit": "success"}
+    assert sorted_rows(world.rows("db.playback_by_interval")) == sorted_rows(last_versions(world.rows("db.playback")))

@@ -128,6 +128,15 @@ def test_the_audit_looks_at_what_was_captured(spark, job):
     assert sorted(row[0] for row in rows(spark, "lake.db.audited")) == [1, 2, 7]
 
 
+def test_the_first_write_of_all_can_be_repeated(spark, job):
+    """Its audit has refused it, or it died: the branch is there, and main has no snapshot yet."""
+    source, target = make(spark, "first_of_all", event(1)), "lake.db.first_audited"
+    spark.conf.set(STAMP, "f1")
+    job("write_to_branch")(source, target, "audit_f1")
+    audited(job, "first_audited", source, "f1", spark)
+    assert [row[0] for row in rows(spark, target)] == [1]
+
+
 def test_a_publication_is_repeated_when_main_has_moved_on(spark, job):
     """It died between moving main and dropping the branch: only the branch is left to do."""
     source, target = make(spark, "moved", event(1)), "lake.db.moved_audited"
@@ -140,6 +149,23 @@ def test_a_publication_is_repeated_when_main_has_moved_on(spark, job):
         job("publish_branch")(target, "audit_m1")
     assert sorted(row[0] for row in rows(spark, target)) == [1, 8]
     assert [row["name"] for row in spark.table(f"{target}.refs").collect()] == ["main"]
+
+
+def test_a_refilled_day_keeps_what_a_live_run_has_merged_since_the_capture(spark, job):
+    """A late row and a correction, of the day that was captured before them; of another day nothing is touched."""
+    source, target = make(spark, "refilled", event(1), event(2), event(3, day="2026-10-02")), "lake.db.refilled_daily"
+    captured = make(spark, "refill_captured", event(1), event(2))
+    late = ["(7, DATE '2026-10-01', TIMESTAMP '2026-10-01 10:00:00', 1, 1, 60, TIMESTAMP '2026-10-04 00:00:00', 'tv')"]
+    late += ["(1, DATE '2026-10-01', TIMESTAMP '2026-10-01 10:00:00', 1, 1, 99, TIMESTAMP '2026-10-04 00:00:00', 'tv')"]
+    spark.sql(f"INSERT INTO {source} VALUES {', '.join(late)}")
+    job("playback_daily")(source, target, "0001-01-01")
+    spark.sql(f"UPDATE {target} SET watched_seconds = -1 WHERE event_id IN (2, 3)")
+    spark.sql(f"INSERT INTO {target} SELECT 8, * EXCEPT (event_id) FROM {target} WHERE event_id = 7")
+
+    job("playback_refill")(captured, source, target)
+
+    seconds = {row["event_id"]: row["watched_seconds"] for row in spark.table(target).collect()}
+    assert seconds == {1: 99, 2: 60, 3: -1, 7: 60}
 
 
 def slowly(number, seconds):
