@@ -20,7 +20,14 @@ LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 SOURCE, TARGET = "db.playback", "db.playback_stages_incremental"
 
-with DAG("ips_backfill", schedule=None, params=ips_params(), tags=["ips", "example"], doc_md=__doc__):
+with DAG(
+    "ips_backfill",
+    schedule=None,
+    default_args={"retries": 2},  # a live run may write the same day at the same time: then one of the two fails
+    params=ips_params(),
+    tags=["ips", "example"],
+    doc_md=__doc__,
+):
     plan = IpBackfillOperator(
         task_id="plan",
         source_table=SOURCE,

@@ -28,6 +28,7 @@ with DAG(
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
+    default_args={"retries": 2},  # a live run may write the same day at the same time: then one of the two fails
     tags=["ips", "example"],
     doc_md=__doc__,
 ):

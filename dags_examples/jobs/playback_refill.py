@@ -1,11 +1,11 @@
 """Makes the daily playback table of some days what the source says of them, and leaves alone what is right already.
 
 The job of a backfill: what was captured names the days, and their rows come from the source as it is now. A live run
-may have merged late rows of such a day since the capture, and the target has to keep them. Of one that merges at the
-same time, one of the two commits fails, and is tried again.
+may have merged late rows of such a day since the capture, and the target has to keep them. Of two that write the same
+day at the same time, one fails: give the task retries.
 
-It deletes whatever else the target has of these days. Days in between that were not asked for are not touched. A stage
-behind sees only what it has really changed.
+It deletes whatever else the target has of these days. Days in between that were not asked for are not touched, nor are
+days of which the source has no row left: no capture names them. A stage behind sees only what it has really changed.
 """
 
 import argparse
@@ -22,19 +22,25 @@ def main(captured: str, source: str, target: str) -> None:
         f"""CREATE TABLE IF NOT EXISTS {target} USING iceberg PARTITIONED BY (event_date)
             TBLPROPERTIES ('write.merge.mode' = 'merge-on-read') AS SELECT * FROM {source} WHERE false"""
     )
-    # As values, for MERGE takes no subquery there; and Iceberg opens these partitions of the target only.
+    # As values, and among the conditions of ON: so Iceberg opens these days of the target only, and does not mind what
+    # is written to others meanwhile. WHEN NOT MATCHED BY SOURCE would open, and lock, the whole target.
     days = ", ".join(f"DATE '{row.event_date}'" for row in found)
-    columns = [column for column in spark.table(target).columns if column not in ("event_date", "event_id")]
+    columns = spark.table(target).columns
     differs = " OR ".join(f"NOT t.{column} <=> s.{column}" for column in columns)
     spark.sql(
+        f"""SELECT latest.* FROM (SELECT max_by(struct({", ".join(columns)}), received_at) AS latest FROM {source}
+                                  WHERE event_date IN ({days}) GROUP BY event_date, event_id)"""
+    ).createOrReplaceTempView("wanted")
+    spark.sql(
         f"""MERGE INTO {target} AS t
-            USING (SELECT latest.*
-                   FROM (SELECT max_by(struct(*), received_at) AS latest FROM {source}
-                         WHERE event_date IN ({days}) GROUP BY event_date, event_id)) AS s
+            USING (SELECT *, false AS is_gone FROM wanted
+                   UNION ALL
+                   SELECT *, true AS is_gone FROM {target} AS there WHERE event_date IN ({days}) AND NOT EXISTS
+                       (SELECT 1 FROM wanted WHERE event_date = there.event_date AND event_id = there.event_id)) AS s
             ON t.event_date = s.event_date AND t.event_id = s.event_id AND t.event_date IN ({days})
+            WHEN MATCHED AND s.is_gone THEN DELETE
             WHEN MATCHED AND ({differs}) THEN UPDATE SET *
-            WHEN NOT MATCHED THEN INSERT *
-            WHEN NOT MATCHED BY SOURCE AND t.event_date IN ({days}) THEN DELETE"""
+            WHEN NOT MATCHED AND NOT s.is_gone THEN INSERT *"""
     )
 
 

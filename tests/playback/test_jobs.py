@@ -174,6 +174,40 @@ def slowly(number, seconds):
     return number
 
 
+@pytest.mark.parametrize(("day", "gets_through"), [("2026-10-02", True), ("2026-10-01", False)])
+def test_a_refill_minds_what_is_written_to_its_own_days_only(spark, job, day, gets_through):
+    """Another chunk, or a live run, commits while it computes. It fails rather than merge into what it has not seen."""
+    name = f"beside_{gets_through}".lower()
+    source, target = make(spark, name, event(1), event(2, day="2026-10-02")), f"lake.db.{name}_daily"
+    captured = make(spark, f"{name}_captured", event(1))
+    refill, ended = job("playback_refill"), []
+    job("playback_daily")(source, target, "0001-01-01")
+    spark.sql(f"UPDATE {target} SET watched_seconds = -1 WHERE event_id = 1")
+    spark.udf.register("slowly", slowly, "bigint")
+    spark.sql(
+        f"CREATE OR REPLACE TEMP VIEW slow_{name} AS SELECT slowly(event_id, 8) AS event_id, * EXCEPT (event_id) "
+        f"FROM {source}"
+    )
+
+    def attempt():
+        try:
+            refill(captured, f"slow_{name}", target)
+            ended.append("success")
+        except Exception as error:  # noqa: BLE001 - whatever Spark says, it is looked at below
+            ended.append(str(error))
+
+    thread = threading.Thread(target=attempt)
+    thread.start()
+    time.sleep(5)
+    spark.sql(f"INSERT INTO {target} SELECT 9, DATE '{day}', * EXCEPT (event_id, event_date) FROM {target} LIMIT 1")
+    assert ended == [], "the test shows nothing if the refill had ended before"
+    thread.join()
+
+    seconds = {row["event_id"]: row["watched_seconds"] for row in spark.table(target).collect()}
+    assert seconds == {1: 60 if gets_through else -1, 2: 60, 9: seconds[9]}
+    assert "success" in ended if gets_through else "conflict" in ended[0]
+
+
 def test_of_two_attempts_that_overlap_one_inserts(spark, job):
     """Both find no stamp and write; whoever wants to be seen second fails, and its next attempt leaves the log be."""
     membership = job("membership")
