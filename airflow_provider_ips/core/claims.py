@@ -93,17 +93,25 @@ class Claim:
     def concerns(self, other: Claim) -> bool:
         """Tell whether what both write of their target may meet.
 
-        Within one run only two plans can: its captures lie as the DAG wants it. Within one DAG every capture follows
-        what its run was asked for, so that of two runs those of the same task and source tell for all. Comparing others
-        would have two runs wait for each other, the one's first capture for the other's second.
+        Within one run only two plans can: its captures lie as the DAG wants it. Within one DAG every task follows what
+        its run was asked for, so that of two runs the same tasks tell for all, and of a mapped one the same sources.
+        Comparing others would have two runs wait for each other, the one's first capture for the other's second.
         """
         runs = [(each.run.dag_id, each.run.run_id, each.run.run_after) for each in (self, other)]
-        if runs[0] == runs[1]:
-            return not (self.is_single or other.is_single) and self.extent.overlaps(other.extent)
-        if self.is_single and other.is_single and self.run.dag_id == other.run.dag_id:
-            takes = [(each.task_id, each.extent.source, each.extent.branch) for each in (self, other)]
-            return takes[0] == takes[1] and self.extent.overlaps(other.extent)
+        one_is_single = self.is_single or other.is_single
+        if runs[0] == runs[1] and one_is_single:
+            return False
+        if self.run.dag_id == other.run.dag_id and one_is_single and not self._is_counterpart(other):
+            return False
         return self.extent.overlaps(other.extent)
+
+    def _is_counterpart(self, other: Claim) -> bool:
+        """Tell whether both do the same in two runs of a DAG. A plan's is a capture of what it plans."""
+        sources = [(each.extent.source, each.extent.branch) for each in (self, other)]
+        if not (self.is_single and other.is_single):
+            return sources[0] == sources[1]
+        is_mapped = self.run.map_index >= 0 or other.run.map_index >= 0
+        return self.task_id == other.task_id and (not is_mapped or sources[0] == sources[1])
 
     @property
     def key(self) -> str:

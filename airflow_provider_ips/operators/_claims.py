@@ -102,8 +102,8 @@ def in_the_way(
     for other in _others(claim, notes):
         if claim.concerns(other) and other.claimed_at_ms >= since_ms and _is_active(ti, other, claim):
             return other
-        if _is_forgotten(ti, other, claim):
-            let_go([other.key], notes=notes)
+        if _is_forgotten(ti, other, claim) and read_claim(other.key, notes) == other:
+            let_go([other.key], notes=notes)  # unless its run has come back meanwhile, and has written anew
     return None
 
 
@@ -125,6 +125,12 @@ def hold(ti: RuntimeTaskInstanceProtocol, claims: Sequence[Claim], *, notes: Not
         for key, text in before.items():
             _restore(key, text, notes)
     return found
+
+
+def holds_more(claim: Claim, *, notes: Notes = NOTES) -> bool:
+    """Tell whether the same run has other notes on the target: somebody may be waiting for these."""
+    mine = (claim.run.dag_id, claim.run.run_id)
+    return any((other.run.dag_id, other.run.run_id) == mine for other in _others(claim, notes))
 
 
 def keep(ti: RuntimeTaskInstanceProtocol, run: RunIdentity, chunk: Chunk, *, now_ms: int, notes: Notes = NOTES) -> None:

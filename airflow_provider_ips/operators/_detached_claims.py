@@ -7,11 +7,12 @@ backfills in chunks. Live runs note nothing: they go on beside any backfill.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.asked import Run
 from airflow_provider_ips.core.claims import Claim, Extent
-from airflow_provider_ips.core.identifiers import digest
+from airflow_provider_ips.core.identifiers import TableIdentifier, digest
 from airflow_provider_ips.core.spans import Values
 from airflow_provider_ips.operators import _claims, _context, _wiring
 
@@ -34,9 +35,10 @@ def claim_single(context: Context, request: Request, sources: Sequence[Opened], 
     other = _claims.hold(context["ti"], claims)
     if other is not None:
         mine = next(claim for claim in claims if claim.target == other.target)
-        # Nobody looks after each of the runs that Airflow's own backfill makes: they wait in any case.
+        # Nobody looks after each of the runs that Airflow's own backfill makes: they wait as well. But what others may
+        # wait for does not wait itself.
         waits = waits or context["dag_run"].run_type == "backfill"
-        _claims.give_way(context, mine, other, waits=waits)
+        _claims.give_way(context, mine, other, waits=waits and not _claims.holds_more(mine))
     return tuple(claim.key for claim in claims)
 
 
@@ -62,14 +64,23 @@ def claims_of(context: Context, request: Request, extent: Extent) -> list[Claim]
 def _targets(context: Context, task_id: str) -> Sequence[str]:
     dag = context["dag"]
     commits = [commit for commit in _wiring.commits(dag) if commit.capture_task_id == task_id]
-    rendered = [context["task"].render_template(commit.verify_target, context) for commit in commits]
-    found = {*_claims.targets_of(commits), *(f"{name}@main" for name in rendered if name)}
+    rendered = (_rendered(commit.verify_target, context) for commit in commits)
+    found = {*_claims.targets_of(commits), *(f"{name}@main" for name in rendered if name is not None)}
     if not found:
         log.warning(
             "No target is known: runs of other DAGs that write the same table at the same time are not noticed. Name "
             "it at the commit, by verify_target or target_assets"
         )
     return sorted(found) or [_claims.unnamed(dag.dag_id)]
+
+
+def _rendered(target: str | None, context: Context) -> str | None:
+    """A template may need what the job will push; then the target is not known yet."""
+    with suppress(Exception):
+        name = str(context["task"].render_template(target, context))
+        TableIdentifier.parse(name)
+        return name
+    return None
 
 
 def extent_of(request: Request, sources: Sequence[Opened]) -> Extent:

@@ -364,45 +364,103 @@ def test_several_sources_are_compared_if_one_column_tells_of_all(lake, days, job
     assert isinstance(alone.errors["capture"], CheckpointConflictError)
 
 
-def test_a_next_stage_behind_the_group_of_a_backfill_is_not_stopped_by_its_own_plan(lake, days, job, run_dag):
-    """The plan has claimed what all commits behind it name, and the next stage follows the form as well."""
-    dag = backfilling("with_next", job, commit=WRITES)
-    with dag:
-        following = capturing("db.days", task_id="next")
-        last = IpCommitOperator(task_id="last", capture=following, **WRITES_AGG)
-        dag.get_task("chunk.commit") >> following >> last
-
-    ran = run_dag(dag, conf=some_days("day = '2026-10-01'"))
-
-    assert ran.states["next"] == ran.states["last"] == "success", ran.errors
-
-
-def test_two_runs_of_different_days_do_not_wait_for_each_others_second_capture(lake, days, job, run_dag):
-    """Two captures, one target: a run that has passed the first must not be stopped by the other run's first."""
-    other = create(lake, "db.users")
-    with other.update_spec() as spec:
+@pytest.fixture
+def users(lake):
+    """A row of each of two days, partitioned by day."""
+    table = create(lake, "db.users")
+    with table.update_spec() as spec:
         spec.add_identity("day")
-    append(other, [1], day=october(1))
-    append(other, [2], day=october(2))
+    append(table, [1], day=october(1))
+    append(table, [2], day=october(2))
+    return table
 
-    def two_captures():
-        with DAG("two_captures", schedule=None, params=ips_params()) as dag:
-            one, two = capturing("db.days", task_id="one"), capturing("db.users", task_id="two")
-            work = PythonOperator(task_id="work", python_callable=job, op_args=[one.output["db.days"]])
-            [one, two] >> work
-            work >> [
-                IpCommitOperator(task_id=f"commit_{capture.task_id}", capture=capture, **WRITES)
-                for capture in (one, two)
-            ]
+
+def test_a_next_stage_behind_a_backfill_is_stopped_by_no_plan_of_its_dag(days, users, job, run_dag):
+    """A plan claims what all commits behind it name, and the next stage follows the form as well.
+
+    In its own run it is the DAG's order; of two runs the plans have been compared already.
+    """
+
+    def with_next():
+        dag = backfilling("with_next", job, commit=WRITES)
+        with dag:
+            following = capturing("db.users", task_id="next")
+            last = IpCommitOperator(task_id="last", capture=following, **WRITES_AGG)
+            dag.get_task("chunk.commit") >> following >> last
         return dag
 
-    first = failed(job, run_dag, two_captures(), some_days("day = '2026-10-01'"))
+    first = run_dag(with_next(), conf=some_days("day = '2026-10-01'"))
     with left_running(first):
-        beside = run_dag(two_captures(), conf=some_days("day = '2026-10-02'"))
-        refused = run_dag(two_captures(), conf=some_days("day = '2026-10-01'"))
+        beside = run_dag(with_next(), conf=some_days("day = '2026-10-02'"))
+
+    for ran in (first, beside):
+        assert ran.states["next"] == ran.states["last"] == "success", ran.errors
+
+
+def two_captures(job, *, on_active_run="fail"):
+    """Of two tables, one after the other, for one job that writes one target."""
+    with DAG("two_captures", schedule=None, params=ips_params()) as dag:
+        one, two = (
+            capturing(source, task_id=name, on_active_run=on_active_run)
+            for name, source in (("one", "db.days"), ("two", "db.users"))
+        )
+        work = PythonOperator(task_id="work", python_callable=job, op_args=[one.output["db.days"]])
+        one >> two >> work
+        work >> [IpCommitOperator(task_id=f"commit_{each.task_id}", capture=each, **WRITES) for each in (one, two)]
+    return dag
+
+
+def test_two_runs_of_different_days_do_not_wait_for_each_others_second_capture(days, users, job, run_dag):
+    """A run that has passed the first must not be stopped by the other run's first, nor the other by its second."""
+    first = failed(job, run_dag, two_captures(job), some_days("day = '2026-10-01'"))
+    with left_running(first):
+        beside = run_dag(two_captures(job), conf=some_days("day = '2026-10-02'"))
+        refused = run_dag(two_captures(job), conf=some_days("day = '2026-10-01'"))
 
     assert beside.dag_run.state == "success"
-    assert set(refused.errors) >= {"one", "two"}
+    assert set(refused.errors) == {"one"}
+
+
+@pytest.mark.timeout(60)
+def test_what_somebody_may_be_waiting_for_does_not_wait(days, users, job, run_dag):
+    """The run's first capture has noted something. If the second waited for who waits for that, none would end."""
+    from airflow.models.variable import Variable as StoredVariable
+
+    first = failed(job, run_dag, two_captures(job, on_active_run="wait"), some_days("day = '2026-10-01'"))
+    (note,) = first.xcom("capture", task="one")["requested"]["notes"]
+    assert len(notes()) == 2
+    StoredVariable.delete(note)
+
+    with left_running(first):
+        ran = run_dag(two_captures(job, on_active_run="wait"), conf=some_days("day = '2026-10-01'"))
+
+    assert set(ran.errors) == {"two"}
+    assert isinstance(ran.errors["two"], CheckpointConflictError)
+
+
+def test_a_source_that_is_a_template_is_no_reason_to_write_one_target_twice(days, users, job, run_dag):
+    """Two runs of a DAG for different tables, whose jobs write the same one."""
+
+    def of_any_table():
+        with DAG("any_table", schedule=None, params={"table": "db.days", **ips_params()}) as dag:
+            capture = capturing("{{ params.table }}")
+            work = PythonOperator(task_id="work", python_callable=job, op_args=["db.days"])
+            capture >> work >> IpCommitOperator(task_id="commit", capture=capture, **WRITES)
+        return dag
+
+    first = failed(job, run_dag, of_any_table(), {"ips_run": "full", "table": "db.days"})
+    with left_running(first):
+        ran = run_dag(of_any_table(), conf={"ips_run": "full", "table": "db.users"})
+
+    assert isinstance(ran.errors["capture"], CheckpointConflictError)
+
+
+def test_a_target_that_only_the_job_will_tell_is_not_known_yet(days, job, pipeline, run_dag):
+    """Its template cannot be rendered when the capture runs, or comes out as None; that is no reason to fail."""
+    for number, template in enumerate(["{{ ti.xcom_pull('work')['table'] }}", "{{ ti.xcom_pull('work') }}"]):
+        ran = run_dag(pipeline(f"told_late_{number}", commit={"verify_target": template}), conf={"ips_run": "full"})
+        (note,) = ran.xcom("capture")["requested"]["notes"]
+        assert json.loads(kept[note])["target"] == f"whatever DAG told_late_{number} writes"
 
 
 def test_columns_of_one_name_and_several_types_are_not_compared(lake, days, job, pipeline, run_dag):
