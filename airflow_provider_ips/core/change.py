@@ -145,9 +145,14 @@ class _Changes:
 
     @cached_property
     def _reached(self) -> list[Reached]:
-        """The deletes that may apply to old files."""
-        born = {birth.located.file.path for birth in self._course.births()}
-        return [r for r in self._course.reached if r.reach.names is None or r.reach.names not in born]
+        """The deletes that may apply to old files. One of these may have been removed and added again by its path."""
+        born: dict[str, int] = {}
+        for birth in self._course.births():
+            path = birth.located.file.path
+            born[path] = min(birth.step, born.get(path, birth.step))
+        return [
+            r for r in self._course.reached if r.reach.names is None or r.step < born.get(r.reach.names, r.step + 1)
+        ]
 
     @cached_property
     def _recalled(self) -> Wanted:

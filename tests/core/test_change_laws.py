@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_ips.core.errors import RefusedOperationError
@@ -156,8 +156,19 @@ def test_any_split_of_a_history_gives_the_same_target(actions: list[tuple[object
         assert target == state(table, end)
 
 
+DELETED_COMPACTED_AND_ADDED_AGAIN: list[tuple[object, ...]] = [
+    ("drop_file", 0),
+    ("merge_on_read", 0, 0, False, False, False),
+    ("merge_on_read", 0, 0, False, False, False),
+    ("compact", 0, 0),
+    ("add_again", 1),
+    ("drop_file", 0),
+]
+
+
 @MANY
 @given(ACTIONS, CUTS)
+@example(DELETED_COMPACTED_AND_ADDED_AGAIN, [1])  # its rows were deleted while it was the file that it had been
 def test_reading_the_captured_keys_from_the_source_gives_the_same_target(
     actions: list[tuple[object, ...]], cuts: list[int]
 ) -> None:
