@@ -97,13 +97,11 @@ class Claim:
         its run was asked for, so that of two runs the same tasks tell for all, and of a mapped one the same sources.
         Comparing others would have two runs wait for each other, the one's first capture for the other's second.
         """
-        runs = [(each.run.dag_id, each.run.run_id, each.run.run_after) for each in (self, other)]
-        one_is_single = self.is_single or other.is_single
-        if runs[0] == runs[1] and one_is_single:
+        if not self.extent.overlaps(other.extent):
             return False
-        if self.run.dag_id == other.run.dag_id and one_is_single and not self._is_counterpart(other):
-            return False
-        return self.extent.overlaps(other.extent)
+        if self.run.dag_id != other.run.dag_id or not (self.is_single or other.is_single):
+            return True
+        return not self.run.is_of_run(other.run) and self._is_counterpart(other)
 
     def _is_counterpart(self, other: Claim) -> bool:
         """Tell whether both do the same in two runs of a DAG. A plan's is a capture of what it plans."""

@@ -83,6 +83,10 @@ class RunIdentity:
             raise TypeError(f"map_index {raw['map_index']!r} is not a whole number")
         return cls(dag_id=texts[0], run_id=texts[1], map_index=raw["map_index"], run_after=texts[2])
 
+    def is_of_run(self, other: RunIdentity) -> bool:
+        """Tell whether both are instances of one run, mapped or not."""
+        return (self.dag_id, self.run_id, self.run_after) == (other.dag_id, other.run_id, other.run_after)
+
     def __str__(self) -> str:
         """As people name a run."""
         mapped = f"[{self.map_index}]" if self.map_index >= 0 else ""

@@ -129,8 +129,7 @@ def hold(ti: RuntimeTaskInstanceProtocol, claims: Sequence[Claim], *, notes: Not
 
 def holds_more(claim: Claim, *, notes: Notes = NOTES) -> bool:
     """Tell whether the same run has other notes on the target: somebody may be waiting for these."""
-    mine = (claim.run.dag_id, claim.run.run_id)
-    return any((other.run.dag_id, other.run.run_id) == mine for other in _others(claim, notes))
+    return any(other.run.is_of_run(claim.run) for other in _others(claim, notes))
 
 
 def keep(ti: RuntimeTaskInstanceProtocol, run: RunIdentity, chunk: Chunk, *, now_ms: int, notes: Notes = NOTES) -> None:
@@ -185,7 +184,7 @@ def _is_active(ti: RuntimeTaskInstanceProtocol, other: Claim, mine: Claim) -> bo
 
     A single run that is queued was cleared: when it begins it asks anew, so that it is in nobody's way before.
     """
-    if replace(other.run, map_index=-1) == replace(mine.run, map_index=-1):
+    if other.run.is_of_run(mine.run):
         return True
     states = ["running"] if other.is_single else _context.ACTIVE_STATES
     return _context.is_active(ti, other.run, mine=mine.run, states=states)

@@ -348,7 +348,7 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
         pending = None if checkpoint is None else checkpoint.pending
         if pending is None or pending.run == request.run:
             return
-        if _is_same_run(pending.run, request.run):
+        if pending.run.is_of_run(request.run):
             raise CheckpointConflictError(
                 f"another task instance of run {request.run} has captured for consumer {request.consumer!r} and not "
                 "committed",
@@ -426,7 +426,3 @@ class IpCaptureOperator(BaseOperator, SkipMixin):
             # Airflow looks for skip marks by map index only where the task itself is mapped, not where its group is.
             raise AirflowSkipException("Nothing to process.")
         self.skip(ti=ti, tasks=tasks)
-
-
-def _is_same_run(one: RunIdentity, other: RunIdentity) -> bool:
-    return replace(one, map_index=-1) == replace(other, map_index=-1)

@@ -1,9 +1,11 @@
 """DAGs of capture, work and commit, whose work is to note what it could read."""
 
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowRescheduleException
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 from airflow_provider_ips.checkpoints.access import ServerVariables
@@ -70,3 +72,17 @@ def left_running(ran):
     set_state(DagRunState.RUNNING)
     yield
     set_state(DagRunState.FAILED)
+
+
+def waiting(operator, other, waits):
+    """An operator that lets the other run end when it begins to wait, and notes until when it would have waited."""
+
+    def execute(self, context):
+        try:
+            return operator.execute(self, context)
+        except AirflowRescheduleException as later:
+            waits.append(later.reschedule_date)
+            other.close()
+            raise AirflowRescheduleException(datetime.now(tz=UTC)) from later
+
+    return type("Waiting", (operator,), {"execute": execute})

@@ -5,14 +5,13 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
-from airflow.sdk.exceptions import AirflowRescheduleException
 
 from airflow_provider_ips import IpBackfillOperator
 from airflow_provider_ips.core.errors import CheckpointConflictError, GapError, InputError
 from airflow_provider_ips.core.settings import ALL_OPERATIONS, SourceTable
 from tests.airflow import people
 from tests.airflow.backfills import Daily, backfilling, daily_table, days_of, october, per_day, recomputed, spoil
-from tests.airflow.pipelines import Job, checkpoint_of, incremental, left_running
+from tests.airflow.pipelines import Job, checkpoint_of, incremental, left_running, waiting
 from tests.airflow.tables import append, create, icdc_tables
 
 CHUNK_DONE = {"chunk.capture": "success", "chunk.work": "success", "chunk.commit": "success"}
@@ -349,17 +348,7 @@ def test_a_second_backfill_of_the_same_part_of_a_target_is_refused_while_the_fir
 
 def test_a_second_backfill_can_wait(lake, days, job, run_dag):
     """It gives up its slot and comes back, as a rescheduled sensor does; by then the other has ended."""
-    waits = []
-
-    class Waiting(IpBackfillOperator):
-        def execute(self, context):
-            try:
-                return super().execute(context)
-            except AirflowRescheduleException as later:
-                waits.append(later.reschedule_date)
-                other.close()
-                raise AirflowRescheduleException(datetime.now(tz=UTC)) from later
-
+    waits: list[datetime] = []
     first = run_dag(backfilling("ahead", job, partitions="day = '2026-10-02'", **TARGET))
     other = ExitStack()
     other.enter_context(left_running(first))
@@ -367,7 +356,12 @@ def test_a_second_backfill_can_wait(lake, days, job, run_dag):
 
     ran = run_dag(
         backfilling(
-            "patient", job, operator=Waiting, partitions="day = '2026-10-02'", on_active_backfill="wait", **TARGET
+            "patient",
+            job,
+            operator=waiting(IpBackfillOperator, other, waits),
+            partitions="day = '2026-10-02'",
+            on_active_backfill="wait",
+            **TARGET,
         )
     )
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowRescheduleException
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, iceberg_asset, ips_params
 from airflow_provider_ips.checkpoints.access import ServerVariables
@@ -19,7 +18,7 @@ from airflow_provider_ips.operators import _claims
 from airflow_provider_ips.operators.commit import Captured
 from tests.airflow import people
 from tests.airflow.backfills import backfilling, left_queued, october
-from tests.airflow.pipelines import Job, capturing, incremental, left_running
+from tests.airflow.pipelines import Job, capturing, incremental, left_running, waiting
 from tests.airflow.tables import append, create
 
 DONE = {"capture": "success", "work": "success", "commit": "success"}
@@ -257,21 +256,6 @@ def test_a_detached_run_and_a_backfill_in_chunks_see_each_other(days, job, pipel
     assert other.states["plan"] == "success"
 
 
-def waiting(other, waits):
-    """A capture that lets the other run end when it begins to wait, and notes until when it would have waited."""
-
-    class Waiting(IpCaptureOperator):
-        def execute(self, context):
-            try:
-                return super().execute(context)
-            except AirflowRescheduleException as later:
-                waits.append(later.reschedule_date)
-                other.close()
-                raise AirflowRescheduleException(datetime.now(tz=UTC)) from later
-
-    return Waiting
-
-
 def waiting_dag(dag_id, job, operator, **options):
     with DAG(dag_id, schedule=None, params=ips_params()) as dag:
         capture = operator(task_id="capture", source_tables="db.days", iceberg_conn_id="lake", **options)
@@ -286,7 +270,7 @@ def test_a_detached_run_can_wait(days, job, pipeline, run_dag):
     other, started = ExitStack(), datetime.now(tz=UTC)
     other.enter_context(left_running(first))
 
-    dag = waiting_dag("patient", job, waiting(other, waits), on_active_run="wait")
+    dag = waiting_dag("patient", job, waiting(IpCaptureOperator, other, waits), on_active_run="wait")
     ran = run_dag(dag, conf=some_days("day = '2026-10-01'"))
 
     assert ran.states == DONE
@@ -300,7 +284,7 @@ def test_runs_of_airflows_own_backfill_wait_for_each_other_where_they_overlap(da
     other = ExitStack()
     other.enter_context(left_running(first))
     which = "day = '2026-10-0{{ dag_run.conf['number'] }}'"
-    operator = waiting(other, waits)
+    operator = waiting(IpCaptureOperator, other, waits)
     dag = waiting_dag("by_day", job, operator, backfill_partitions=which)
 
     with as_airflows_backfill():

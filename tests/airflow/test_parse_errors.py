@@ -81,6 +81,8 @@ def test_a_template_is_left_for_the_run(arguments):
         ({"require": 7}, "require=7 is no task"),
         ({"require": ["job", ()]}, "require names an empty group of tasks"),
         ({"require": [("job", 7)]}, "require=7 is no task"),
+        ({"target_changes": True}, "target_changes=True has no target"),
+        ({"target_changes": "yes", "verify_target": "db.t"}, "target_changes='yes'"),
     ],
 )
 def test_a_commit_that_cannot_be_right(arguments, problem):
