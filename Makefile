@@ -4,6 +4,8 @@ export PYTHON
 
 PYTEST_ARGS ?=
 HISTORIES_ARGS ?=
+MODEL_ARGS ?=
+FUZZ_ARGS ?=
 BENCH_ARGS ?= --publish
 COMPARE_ARGS ?=
 PIPELINE_ARGS ?= --publish --turns 3
@@ -11,11 +13,13 @@ WATCH_ARGS ?=
 SOAK_ARGS ?=
 WORKERS ?= 2
 
-# Tests that take long, and have targets of their own: below tests/.
+# What `make test` leaves out below tests/: folders that are done already.
+DONE ?=
+# Tests that take long, and have targets of their own: below tests/system/.
 OWN_TARGETS := browser cascades components examples/test_patterns.py playback topology
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-watch compare test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-mutants check check-format fix constraints build smoke clean
+.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-watch compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,38 +53,53 @@ bench-watch: env ## 200 watched tables on one triggerer: its loop's lag, calls t
 compare: jars ## this package and other ways on the same tables, who is right (COMPARE_ARGS='--only merge')
 	@python -m benchmarks.compare $(COMPARE_ARGS)
 
+quick: check jars ## what answers early: check, tests of core and package, the cost of parsing (4 minutes at most)
+	pytest tests/core tests/package --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
 test: jars ## all tests but those with targets of their own (WORKERS=2, PYTEST_ARGS='-k rings')
-	pytest $(addprefix --ignore tests/,$(OWN_TARGETS)) --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	pytest $(addprefix --ignore tests/system/,$(OWN_TARGETS)) $(addprefix --ignore tests/,$(DONE)) --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 test-components: env ## runs killed, cleared, marked and backfilled in a whole Airflow on PostgreSQL
-	pytest tests/components --numprocesses 4 $(PYTEST_ARGS)
+	pytest tests/system/components --numprocesses 4 $(PYTEST_ARGS)
 
 soak: env ## two incremental stages under SIGKILLs, and every row counted (SOAK_ARGS='--minutes 2 --seed 7')
-	@python -m tests.components.soak $(SOAK_ARGS)
+	@python -m tests.system.soak $(SOAK_ARGS)
 
 test-playback: jars ## the example DAGs with their Spark jobs, over several days, through Airflow
-	pytest tests/playback tests/examples/test_patterns.py --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+	pytest tests/system/playback tests/system/examples/test_patterns.py --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 test-cascades: jars ## three stages started by table changes alone, against a full recomputation (CASCADE_DAYS=7)
-	pytest tests/cascades $(PYTEST_ARGS)
+	pytest tests/system/cascades $(PYTEST_ARGS)
 
 test-topology: jars ## Spark standalone, a worker and Airflow as the stack in docker/ has them
-	pytest tests/topology $(PYTEST_ARGS)
+	pytest tests/system/topology $(PYTEST_ARGS)
 
 test-browser: env ## people in the UI of a whole Airflow, in a real browser; screenshots into .artefacts
-	pytest tests/browser $(PYTEST_ARGS)
+	pytest tests/system/browser $(PYTEST_ARGS)
 
 screenshots: test-browser ## take the pictures of the docs anew
 	@cp .artefacts/browser/trigger-form-partitions.png .artefacts/browser/log.png .artefacts/browser/record.png docs/how-to/images/
 
 test-histories: jars ## random histories on real tables against a ledger (HISTORIES_ARGS='--seed 7 --count 50')
-	@python -m tests.histories $(HISTORIES_ARGS)
+	@python -m tests.system.histories $(HISTORIES_ARGS)
 
 test-crash: env ## every call of capture and commit, ending badly in every way, with every recovery
-	IPS_CRASH_POINTS=all pytest --numprocesses $(WORKERS) tests/crash $(PYTEST_ARGS)
+	IPS_CRASH_POINTS=all pytest --numprocesses $(WORKERS) tests/checkpoints/test_every_call.py $(PYTEST_ARGS)
+
+test-model: env ## 20,000 histories of tables and consumers, and of DAG runs, in memory against their laws (MODEL_ARGS='--seed 7 --count 500')
+	@python -m tests.model $(MODEL_ARGS)
+
+fuzz: env ## documents, filters, params, record pages and metadata files that nobody should write (FUZZ_ARGS='--seconds 60 --seed 7')
+	@python -m tests.system.fuzz $(FUZZ_ARGS)
 
 test-mutants: env ## break the checkpoint's rules in one way after another, and see their model notice each
 	@python -m tests.core.mutants
+
+map: ## draw the rooms and their imports into docs/explanation/architecture.md
+	@python -m scripts.room_map
+
+walk: env ## the way of one real append capture through rooms and modules, in order of first visit
+	@python -m scripts.walk
 
 check: check-format ## formatter, linter, types, rings
 	ruff check

@@ -1,14 +1,17 @@
-"""What Airflow asks an installed provider about itself."""
+"""What Airflow reads about an installed provider: its operators, commands, links, assets and options."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
+
+from airflow_provider_ips.config import OPTIONS, SECTION
 
 _INTEGRATION = "Incremental Processing Support"
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Every Airflow command calls this when it starts, so it reads no file and imports nothing else."""
+    """Every Airflow command calls this when it starts, so it reads no file and imports nothing but the options."""
     return {
         # Must be the distribution's name to the letter: any other makes every Airflow command fail.
         "package-name": "airflow-provider-ips",
@@ -40,61 +43,14 @@ def get_provider_info() -> dict[str, Any]:
             "airflow_provider_ips.links.captures.AssetsLink",
         ],
         "cli": ["airflow_provider_ips.cli.definition.get_ips_cli_commands"],
-        "config": {"ips": {"description": "Defaults of Incremental Processing Support.", "options": _OPTIONS}},
+        "config": {
+            SECTION: {
+                "description": "Defaults of Incremental Processing Support.",
+                "options": {option.pop("name"): option for option in map(asdict, OPTIONS)},
+            }
+        },
     }
 
 
 def _modules(*names: str) -> list[dict[str, Any]]:
     return [{"integration-name": _INTEGRATION, "python-modules": [f"airflow_provider_ips.{name}" for name in names]}]
-
-
-_OPTIONS: dict[str, dict[str, str]] = {
-    "checkpoint_store": {
-        "description": (
-            "Where checkpoints live: ``variable`` keeps one Airflow Variable per consumer, readable in the UI;\n"
-            "``iceberg`` one small log table per consumer, with compare-and-set, for several deployments.\n"
-        ),
-        "version_added": "0.1.0",
-        "type": "string",
-        "example": "variable",
-        "default": "variable",
-    },
-    "checkpoint_conn_id": {
-        "description": (
-            "The Iceberg connection behind which ``checkpoint_store = iceberg`` keeps its logs.\n"
-            "Empty: each capture's own connection, and ``iceberg_default`` for commands.\n"
-        ),
-        "version_added": "0.1.0",
-        "type": "string",
-        "example": "lake",
-        "default": "",
-    },
-    "checkpoint_namespace": {
-        "description": (
-            "The namespace in which ``checkpoint_store = iceberg`` makes its logs. It is created when missing.\n"
-        ),
-        "version_added": "0.1.0",
-        "type": "string",
-        "example": "ops.ips_checkpoints",
-        "default": "ips_checkpoints",
-    },
-    "icdc_namespace": {
-        "description": (
-            "The namespace in which ICDC tables are made, for captures that name none. It is created when missing.\n"
-        ),
-        "version_added": "0.1.0",
-        "type": "string",
-        "example": "scratch.icdc",
-        "default": "icdc",
-    },
-    "history_length": {
-        "description": (
-            "How many committed captures a checkpoint remembers. Clearing a run replays its range only while it is\n"
-            "remembered; each entry makes the document, which is read and written as a whole, a little longer.\n"
-        ),
-        "version_added": "0.1.0",
-        "type": "integer",
-        "example": "200",
-        "default": "50",
-    },
-}

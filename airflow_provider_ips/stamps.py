@@ -1,6 +1,6 @@
-"""For PySpark jobs that append: tells whether the attempt before this one has inserted already.
+"""For PySpark jobs that append: checks whether an earlier attempt has already inserted the rows of this capture.
 
-Imports neither Airflow nor PyIceberg, so that a Spark cluster can have it without them
+Imports neither Airflow nor PyIceberg, so that a Spark cluster can install it without them
 (``pip install --no-deps airflow-provider-ips``)::
 
     from airflow_provider_ips.stamps import is_stamped
@@ -13,30 +13,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from airflow_provider_ips.core.advice.target_evidence import STAMP
 from airflow_provider_ips.core.errors import InputError
-from airflow_provider_ips.core.stamps import STAMP
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+
 STAMP_CONF: Final = f"spark.sql.iceberg.snapshot-property.{STAMP}"
-"""The Spark conf by which every snapshot that the job makes carries the capture's id."""
+"""The Spark conf that stamps every snapshot of the job with the capture's id."""
 
 
 def is_stamped(spark: SparkSession, target: str, capture_id: str | None = None) -> bool:
-    """Tell whether ``target`` holds the rows of this capture already.
+    """Whether ``target`` already holds the rows of this capture: whether main's head or an ancestor has its stamp.
 
-    :param target: the table, as the job names it to Spark
-    :param capture_id: the XCom ``capture_id``; by default, what the job was given as Spark conf
+    It sees a stamp below the newest commit of a branch that was published by fast-forward. It does not see a stamp of a
+    snapshot that has expired, or of a commit below one whose parent was cleared (PyIceberg's ``expire_snapshots`` does
+    that), and not what was cherry-picked, unless the cherry-pick was stamped as well. A stamp says that *one* commit of
+    the job succeeded: a job that writes in several statements sets the conf before the last one.
+
+    :param target: the table, by its name in Spark
+    :param capture_id: the XCom ``capture_id``; by default, the value of the Spark conf
     """
     wanted = capture_id or spark.conf.get(STAMP_CONF, None)
     if not wanted:
         raise InputError(
             f"no capture id: Spark's conf {STAMP_CONF} is not set",
-            consequence=f"Whether {target} holds this capture's rows already cannot be told",
-            remedy=f'give it to the SparkSubmitOperator: conf={{"{STAMP_CONF}": capture.output["capture_id"]}}',
+            consequence=f"Whether {target} already holds the rows of this capture is unknown",
+            remedy=f'pass it to the SparkSubmitOperator: conf={{"{STAMP_CONF}": capture.output["capture_id"]}}',
         )
-    snapshots, history = spark.table(f"{target}.snapshots"), spark.table(f"{target}.history")
-    live = history.where("is_current_ancestor").select("snapshot_id")
-    stamped = snapshots.where(snapshots["summary"][STAMP] == wanted)
-    return not stamped.join(live, "snapshot_id").isEmpty()
+    main = spark.table(f"{target}.refs").where("name = 'main'").first()  # first: what it names is then listed
+    listed = spark.table(f"{target}.snapshots").selectExpr("snapshot_id", "parent_id", f"summary['{STAMP}'] AS stamp")
+    commits = {row["snapshot_id"]: row for row in listed.collect()}
+    commit = None if main is None else commits.get(main["snapshot_id"])
+    while commit is not None and commit["stamp"] != wanted:
+        commit = commits.get(commit["parent_id"])
+    return commit is not None

@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("into", nargs="?", default="")
     options = parser.parse_args()
     if options.contender in ("capture", "full_capture"):
-        import airflow_provider_ips.iceberg  # noqa: F401 - not on the clock
+        import airflow_provider_ips.iceberg.api  # noqa: F401 - not on the clock
     catalog = open_catalog(options.folder.resolve())
     work: dict[str, Callable[[], Outcome]] = {
         "load_table": lambda: load_table(catalog),

@@ -18,12 +18,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pyiceberg.catalog.sql import SqlCatalog
-
 from benchmarks.avro_records import FIRST_DAY, SCHEMA, SPEC, Container, EntryBytes, ListBytes
 from benchmarks.shapes import LAYOUTS, Manifest, Piece, Shape
+from scripts.local_spark import sqlite_catalog
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog.sql import SqlCatalog
     from pyiceberg.typedef import TableVersion
 
 CACHE: Final = (Path(__file__).parent.parent / ".cache" / "bench").resolve()
@@ -102,7 +102,7 @@ def generate(shape: Shape, cache: Path = CACHE) -> Generated:
 
 def open_catalog(folder: Path) -> SqlCatalog:
     """The catalog that all contenders share."""
-    return SqlCatalog(CATALOG, uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
+    return sqlite_catalog(folder, name=CATALOG)
 
 
 @cache

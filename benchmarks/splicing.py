@@ -20,12 +20,12 @@ from pyiceberg.avro.resolver import construct_reader
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestEntry, ManifestEntryStatus, write_manifest
 
-from airflow_provider_ips.core.selection import Selection, Take
-from airflow_provider_ips.iceberg.avro import Header
-from airflow_provider_ips.iceberg.avro_skips import Names, skipper
-from airflow_provider_ips.iceberg.entries import FILE_SIZE, PARTITION, RECORD_COUNT, EntryLayout
-from airflow_provider_ips.iceberg.manifest_lists import facts_of, read_manifest_list
-from airflow_provider_ips.iceberg.moves import splice_manifest
+from airflow_provider_ips.core.history.selections import Selection, Take
+from airflow_provider_ips.iceberg.avro.container import Header
+from airflow_provider_ips.iceberg.avro.skips import Names, skipper
+from airflow_provider_ips.iceberg.icdc.transfer import splice_manifest
+from airflow_provider_ips.iceberg.manifests.entries import FILE_SIZE, PARTITION, RECORD_COUNT, EntryLayout
+from airflow_provider_ips.iceberg.manifests.lists import ManifestList, manifest_facts
 from benchmarks.avro_records import SCHEMA, SPEC
 from benchmarks.generator import SOURCE, generate, open_catalog
 from benchmarks.shapes import Shape
@@ -62,7 +62,7 @@ def mixed_manifest(files: int, folder: Path) -> ManifestFile:
     made = generate(Shape(files=files, snapshots=2, layout="merged"), folder)
     table = open_catalog(made.folder).load_table(SOURCE)
     snapshot = table.current_snapshot()
-    manifests = read_manifest_list(table.io, snapshot.manifest_list) if snapshot else []
+    manifests = ManifestList(table.io, snapshot.manifest_list).all() if snapshot else []
     return max(manifests, key=lambda m: (bool(m.existing_files_count and m.added_files_count), m.manifest_length))
 
 
@@ -72,7 +72,7 @@ def ways(
     """What was tried, and what it is built on."""
     io = PyArrowFileIO()
     whole = b"".join(data for _, data in blocks)
-    selection = Selection(manifest=facts_of(manifest), take=Take.ADDED)
+    selection = Selection(manifest=manifest_facts(manifest), take=Take.ADDED)
     return {
         "zlib: decompress": lambda: [zlib.decompress(data, -zlib.MAX_WBITS) for data in packed],
         "zlib: compress, level 1": lambda: zlib.compress(whole, 1),

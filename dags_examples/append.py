@@ -1,8 +1,8 @@
-"""Append: what the source gained is inserted into the target.
+"""Append: insert what the source gained into the target.
 
-The capture's id goes into the target's snapshot, so that a second attempt of the insert finds that the first one got
-through and leaves the target alone. A run that failed keeps the next one waiting until it was cleared and has
-succeeded: that one would cover the same rows under an id of its own. Two attempts that overlap may both insert.
+The capture's id goes into the target's snapshot, so a second attempt of the insert sees that the first one succeeded
+and changes nothing. A failed run blocks the next one until it has been cleared and has succeeded: the next one would
+cover the same rows with a different id. Two overlapping attempts may both insert.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 
@@ -25,15 +25,15 @@ with DAG(
     schedule="@daily",
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
-    # Not max_active_runs=1: runs that wait for one that failed are active, and it needs a place to be run again.
+    # Not max_active_runs=1: runs that wait for a failed one are active, and the failed one could not be rerun.
     tags=["ips", "example"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(
         task_id="capture",
         source_tables="db.playback",
-        follow_params=False,  # rows that came before would be inserted again
-        wait_for_downstream=True,  # a run that failed may have inserted, and the next one would do so again
+        follow_params=False,  # a requested run would insert old rows again
+        wait_for_downstream=True,  # a failed run may have inserted rows that the next run would insert again
         iceberg_conn_id=LAKE,
         engine_catalog=LAKE,
     )

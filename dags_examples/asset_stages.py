@@ -1,8 +1,8 @@
 """Table changes start DAGs: stage 1 when its source gains rows, stage 2 when stage 1 has written its target.
 
-The event only says when. What a run reads comes from its checkpoint and the table, so an event that is lost, merged
-with another or repeated costs a wake-up and no row. Who cannot wait for the next append adds a clock, as the third DAG
-does.
+An event only decides when a run starts. What it reads is decided by its checkpoint and the table, so an event that is
+lost, merged with another or repeated costs a wake-up but no row. If you cannot wait for the next append, add a clock,
+as the third DAG does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from airflow.sdk import DAG, AssetOrTimeSchedule, AssetWatcher, CronTriggerTimet
 
 from airflow_provider_ips import IcebergAppendTrigger, IpCaptureOperator, IpCommitOperator, iceberg_asset
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 COMMON = {"start_date": datetime(2025, 1, 1, tzinfo=UTC), "max_active_runs": 1, "tags": ["ips", "example"]}
@@ -29,7 +29,7 @@ with DAG("ips_asset_stage_1", schedule=[PLAYBACK], doc_md=__doc__, **COMMON):
     capture = IpCaptureOperator(
         task_id="capture",
         source_tables="db.playback",
-        follow_params=False,  # rows that came before would be inserted again
+        follow_params=False,  # a requested run would insert old rows again
         iceberg_conn_id=LAKE,
         engine_catalog=LAKE,
     )
@@ -58,7 +58,7 @@ with DAG("ips_asset_stage_2", schedule=[LOG], doc_md=__doc__, **COMMON):
     commit = IpCommitOperator(task_id="commit", capture=capture)
     capture >> aggregate >> commit
 
-# At six in any case: when an event was lost, or while nobody watched the table.
+# At six in any case: an event may have been lost, or the triggerer may have been down.
 morning = CronTriggerTimetable("0 6 * * *", timezone="UTC")
 
 with DAG(

@@ -1,8 +1,8 @@
-"""A pipeline that repairs itself: a failure leads to a recovery and to the job once more, in the same run.
+"""A pipeline that repairs itself: after a failure, a recovery and a second try of the job, in the same run.
 
-The second try reads the same ICDC table as the first, so it covers the range that failed, days that were written
-included. The commit wants the success of one of the two. If the recovery fails as well, so does the run: the checkpoint
-stays where it is, and the next run covers the range.
+The second try reads the same ICDC table as the first, so it covers the range that failed, including days that were
+already written. The commit requires the success of one of the two. If the recovery fails, so does the run: the
+checkpoint stays where it is, and the next run covers the range.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 DAG_ID = "auto_remediation_incremental"
-# What the job stops at is what the recovery looks for: a difference would leave the run red for ever.
+# The job stops at the events that the recovery looks for: if the two differed, every run would fail.
 IMPOSSIBLE = "watched_seconds IS NULL OR watched_seconds NOT BETWEEN 0 AND 86400"
 
 with DAG(
@@ -69,7 +69,7 @@ with DAG(
         task_id="commit",
         capture=capture,
         require=[(daily, daily_again)],
-        trigger_rule="all_done",  # not only if all before it succeeded: it looks for itself at what did
+        trigger_rule="all_done",  # it checks by itself which tasks succeeded
     )
     capture >> daily >> recover >> daily_again >> commit
     daily >> commit

@@ -1,4 +1,4 @@
-"""A pipeline that repairs itself: a failure leads to a recovery and to the job once more, over the whole table."""
+"""A pipeline that repairs itself: after a failure, a recovery and a second try of the job, over the whole table."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 DAG_ID = "auto_remediation_plain"
-# What the job stops at is what the recovery looks for: a difference would leave the run red for ever.
+# The job stops at the events that the recovery looks for: if the two differed, every run would fail.
 IMPOSSIBLE = "watched_seconds IS NULL OR watched_seconds NOT BETWEEN 0 AND 86400"
 
 with DAG(

@@ -1,8 +1,9 @@
-"""Some days of playback once more, in chunks, while the usual runs of playback_stages_incremental go on.
+"""Process some days of playback again, in chunks, while the usual runs of playback_stages_incremental continue.
 
-Trigger it with *Capture: only these partitions* and, for example, `event_date between '2026-10-01' and '2026-10-28'`;
-with *Dry run* first. Each chunk is an instance of the group: watch them in the grid, clear one that failed by itself.
-The second stage is not part of this: it captures with its next usual run what has really changed.
+Trigger it with *Capture: Some partitions, in full* and, for example, the filter
+`event_date between '2026-10-01' and '2026-10-28'`; with a *Dry run* first. Each chunk is an instance of the group:
+watch them in the grid, and clear only those that failed.
+The second stage is not part of this: its next usual run captures what has really changed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from airflow.sdk import DAG, task_group
 
 from airflow_provider_ips import IpBackfillOperator, IpCaptureOperator, IpCommitOperator, iceberg_asset, ips_params
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 SOURCE, TARGET = "db.playback", "db.playback_stages_incremental"
@@ -23,7 +24,7 @@ SOURCE, TARGET = "db.playback", "db.playback_stages_incremental"
 with DAG(
     "ips_backfill",
     schedule=None,
-    default_args={"retries": 2},  # a live run may write the same day at the same time: then one of the two fails
+    default_args={"retries": 2},  # if a live run writes the same day at the same time, one of the two fails
     params=ips_params(),
     tags=["ips", "example"],
     doc_md=__doc__,
@@ -33,7 +34,7 @@ with DAG(
         source_table=SOURCE,
         iceberg_conn_id=LAKE,
         max_partitions=7,  # a week at a time
-        runs=("partitions", "full"),  # the job makes whole days anew
+        runs=("partitions", "full"),  # the job rewrites whole days
         target_tables=TARGET,
         stages=[TARGET, f"{TARGET}_agg"],
     )
@@ -49,7 +50,7 @@ with DAG(
             application=str(JOBS / "playback_refill.py"),
             application_args=[
                 *("--captured", capture.output[SOURCE]),
-                *("--source", f"{LAKE}.{SOURCE}"),  # as it is by then: live runs go on
+                *("--source", f"{LAKE}.{SOURCE}"),  # as it is by then: live runs continue
                 *("--target", f"{LAKE}.{TARGET}"),
             ],
             max_active_tis_per_dagrun=2,  # how many chunks are processed at a time
@@ -57,7 +58,7 @@ with DAG(
         commit = IpCommitOperator(
             task_id="commit",
             capture=capture,
-            # Wakes the stages that are scheduled on the target; others come with their next run.
+            # Starts the stages that are scheduled on the target; others follow with their next scheduled run.
             target_assets=iceberg_asset(TARGET, iceberg_conn_id=LAKE),
         )
         capture >> refill >> commit

@@ -1,9 +1,10 @@
-"""Playback by the day, which Airflow's own backfill can process again day by day.
+"""Playback by day: Airflow's own backfill can process it again day by day.
 
     airflow backfill create --dag-id ips_backfill_by_interval --from-date 2026-10-01 --to-date 2026-10-07
 
-Usual runs take what came since the last one, of whatever day, and compute those days anew. Each run of a backfill takes
-the day of its own interval, whether anything came or not, and leaves the checkpoint of the usual runs where it is.
+Usual runs capture what was added since the last one, for any day, and recompute those days. Each run of a backfill
+captures the day of its own interval, whether or not anything was added, and leaves the checkpoint of the usual runs
+where it is.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, iceberg_asset
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 SOURCE, TARGET = "db.playback", "db.playback_by_interval"
@@ -28,7 +29,7 @@ with DAG(
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    default_args={"retries": 2},  # a live run may write the same day at the same time: then one of the two fails
+    default_args={"retries": 2},  # if a live run writes the same day at the same time, one of the two fails
     tags=["ips", "example"],
     doc_md=__doc__,
 ):

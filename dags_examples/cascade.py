@@ -1,10 +1,10 @@
-"""Cascade: a change in the source flows through three stages in three DAGs, started by events of tables alone.
+"""Cascade: a change in the source flows through three stages in three DAGs, started only by events of tables.
 
-Late rows, corrections and deletions all arrive at the last stage, for every stage captures changes: the keys of rows
-that came, changed or went are aggregated anew, and so its target changes in a way that the next stage captures.
+Late rows, corrections and deletions all reach the last stage, because every stage captures changes: the groups of rows
+that were added, changed or removed are re-aggregated, and the next stage captures what that changes in the target.
 
-A stage that failed catches up by itself: its next run begins where its last success ended. That run is started by a
-retry, by the next event, or in the morning, by the clock that makes up for events that were lost.
+A failed stage catches up by itself: its next run starts where its last success ended. A retry, the next event or the
+morning clock starts that run; the clock is there in case an event was lost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, AssetWatcher, CronTrigg
 
 from airflow_provider_ips import IcebergAppendTrigger, IpCaptureOperator, IpCommitOperator, iceberg_asset
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 ALL_OPERATIONS = ("append", "overwrite", "delete")
@@ -26,24 +26,24 @@ ALL_OPERATIONS = ("append", "overwrite", "delete")
 changes = IcebergAppendTrigger(
     table="db.playback", iceberg_conn_id=LAKE, data_operations=ALL_OPERATIONS, poll_interval=60
 )
-# Not the table's own asset: that of the asset-driven example is woken by appends, and an asset has one set of watchers.
+# Not the table's usual asset: the asset-driven example watches that one, and an asset has one set of watchers.
 CHANGED = Asset("playback_changes", watchers=[AssetWatcher(name="changes", trigger=changes)])
 ACCOUNTS = iceberg_asset("db.cascade_accounts", iceberg_conn_id=LAKE)
 TITLES = iceberg_asset("db.cascade_titles", iceberg_conn_id=LAKE)
 TOTALS = iceberg_asset("db.cascade_totals", iceberg_conn_id=LAKE)
 
-# Events start the stages; at six they run in any case, and find out whether an event was lost. Not at once when they
-# are unpaused: the event of the stage before tells that it has made the source. Until then a run at six fails.
+# Events start the stages; at six they run in any case, in case an event was lost. Not immediately when they are
+# unpaused: the event of the upstream stage says that their source exists. Until then a run at six fails.
 MORNING = CronTriggerTimetable("0 6 * * *", timezone="UTC", run_immediately=timedelta(0))
 
 
 def stage(number: int, level: str, *, source: str, woken_by: Asset, target: Asset) -> DAG:
-    """Capture all changes of the source, aggregate their groups anew, and tell of the target."""
+    """Capture all changes of the source, re-aggregate their groups, and send an event for the target."""
     with DAG(
         f"ips_cascade_{number}",
         schedule=AssetOrTimeSchedule(timetable=MORNING, assets=[woken_by]),
         catchup=False,
-        # Two runs of one stage would process the same changes. Events that come meanwhile wait, and become one run.
+        # Two runs of one stage would process the same changes. Events that arrive during a run wait and become one run.
         max_active_runs=1,
         default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
         tags=["ips", "example"],

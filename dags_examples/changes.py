@@ -1,7 +1,7 @@
-"""Changes: a table that is merged into and deleted from, followed row by row.
+"""Changes: follow a table whose rows are merged and deleted.
 
-The source is what the merge example writes. A capture of all three operations is two tables: the rows that are new or
-changed, and what changed rows were before. The job aggregates the groups anew that either of them names.
+The source is the table that the merge example writes. A capture of all three operations gives two tables: the new and
+changed rows, and the earlier versions of changed rows. The job re-aggregates the groups in either of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 

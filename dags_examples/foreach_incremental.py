@@ -1,7 +1,7 @@
-"""Foreach: one mapped Spark task for each partition that the captured rows lie in, and no other partition is computed.
+"""Foreach: one mapped Spark task for each partition with captured rows; no other partition is computed.
 
-Airflow maps at most as many tasks as `[core] max_map_length` says. Where more days than `MOST_TASKS` were touched,
-a task takes several of them.
+Airflow maps at most `[core] max_map_length` tasks. If more than `MOST_TASKS` days have captured rows, each task
+processes several of them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from airflow.sdk import DAG, task
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 DAG_ID = "foreach_incremental"
@@ -37,7 +37,7 @@ with DAG(
 
     @task
     def arguments(record: dict[str, Any]) -> list[list[str]]:
-        """What each of the mapped tasks gets: one touched day, or its share of very many."""
+        """Return the arguments of each mapped task: one day with captured rows, or its share of very many."""
         from airflow_provider_ips.hooks.ips import IpsHook
         from airflow_provider_ips.iceberg import captured_partitions
 
@@ -47,7 +47,7 @@ with DAG(
         names = ["--source", f"{LAKE}.db.playback", "--target", f"{LAKE}.db.{DAG_ID}", "--days"]
         return [[*names, *days[nth::MOST_TASKS]] for nth in range(min(len(days), MOST_TASKS))]
 
-    shares = arguments(capture.output["capture"])  # type: ignore[arg-type]  # a task's output stands for its value
+    shares = arguments(capture.output["capture"])  # type: ignore[arg-type]  # a task output is replaced by its value
     redo = SparkSubmitOperator.partial(task_id="redo", application=str(JOBS / "foreach.py")).expand(
         application_args=shares
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, task
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 DAG_ID = "foreach_plain"
@@ -26,7 +26,7 @@ with DAG(
 
     @task
     def arguments(newest: str) -> list[list[str]]:
-        """What each of the mapped tasks gets: one day of the window."""
+        """Return the arguments of each mapped task: one day of the window."""
         days = [(date.fromisoformat(newest) - timedelta(days=ago)).isoformat() for ago in range(14)]
         names = ["--source", f"{LAKE}.db.playback", "--target", f"{LAKE}.db.{DAG_ID}", "--days"]
         return [[*names, day] for day in days]

@@ -1,8 +1,12 @@
-"""Maintenance: the verbs of `airflow ips` as a trigger form, for those who have no command line.
+"""Maintenance: the commands of `airflow ips` as a trigger form, for people who have no command line.
 
-Trigger it and choose a verb. It is a dry run unless you say otherwise, and what changes something wants its name typed
-into *confirm*: the consumer's, or for `gc` the ICDC namespace. Results are in the log and in the XCom `return_value`.
-Whoever may trigger this DAG may move checkpoints.
+Trigger the DAG and choose a command. It is a dry run unless you untick that, and to change something you have to type
+a name into *Confirm*: the consumer's, or for `gc` the ICDC namespace. Results are in the log and in the XCom
+`return_value`.
+
+This DAG is for the people who operate the incremental DAGs of this Airflow, and its power reaches all of them: everyone
+who may trigger it may move or remove the checkpoint of any consumer, and drop ICDC tables. It is paused until one of
+them unpauses it. Give the right to trigger it to them alone.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
     from airflow.sdk.types import DagRunProtocol
 
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
-VERBS = ["list", "show", "history", "doctor", "seed", "rewind", "reset", "abandon", "replay", "gc", "move"]
+COMMANDS = ["list", "show", "history", "doctor", "seed", "rewind", "reset", "abandon", "replay", "gc", "move"]
 
 
 def text(title: str, description: str = "", default: str | None = None) -> Param:
@@ -26,43 +30,48 @@ def text(title: str, description: str = "", default: str | None = None) -> Param
 with DAG(
     "ips_maintenance",
     schedule=None,  # only ever by hand
-    is_paused_upon_creation=False,  # and at once then
+    is_paused_upon_creation=True,  # it may come with Airflow's examples, and has power over all checkpoints
     max_active_runs=1,
     tags=["ips", "example"],
     doc_md=__doc__,
     params={
-        "verb": Param("list", type="string", enum=VERBS, title="Verb"),
-        "consumer": text("Consumer", "Whose checkpoint; not needed for list, doctor and gc"),
+        "command": Param("list", type="string", enum=COMMANDS, title="Command"),
+        "consumer": text("Consumer", "Not needed for list, doctor and gc"),
         "dry_run": Param(
-            default=True, type="boolean", title="Dry run", description="Show what would be, change nothing"
+            default=True, type="boolean", title="Dry run", description="Show what would change, write nothing"
         ),
-        "confirm": text("Confirm", "The consumer's name, or for gc the ICDC namespace, to change something"),
+        "confirm": text("Confirm", "To change something: the consumer's name, or for gc the ICDC namespace"),
         "conn_id": text("Iceberg connection", default=LAKE),
         "store": Param(None, type=["null", "string"], enum=[None, "variable", "iceberg"], title="Checkpoint store"),
         "table": text("Table", "seed: the source. reset: only this one. rewind to a snapshot or time: in this one"),
         "branch": text("Branch", "seed, reset, rewind", default="main"),
         "snapshot": text("Snapshot", "seed, rewind: the last one that counts as processed"),
-        "time": text("Time", "seed, rewind: what was committed up to then counts as processed; ISO 8601 with its zone"),
+        "time": text("Time", "seed, rewind: commits up to then count as processed; ISO 8601 with a time zone"),
         "latest": Param(
-            default=False, type="boolean", title="Latest", description="seed: all there is counts as processed"
+            default=False, type="boolean", title="Latest", description="seed: everything counts as processed"
         ),
-        "capture_id": text("Capture", "rewind, replay: from history"),
-        "run_id": text("Run", "rewind, replay: or the run that committed it"),
-        "initial": text("Initial", "replay: as on the capture, if it began there"),
-        "namespace": text("ICDC namespace", "replay, gc, doctor: other than configured"),
+        "capture_id": text("Capture", "rewind, replay: the capture's id, from history"),
+        "run_id": text("Run", "rewind, replay: the run that committed the capture"),
+        "initial": text("Initial", "replay: the capture's initial, if its range began there"),
+        "namespace": text("ICDC namespace", "replay, gc, doctor: if not the configured one"),
         "older_than_days": Param(7, type="number", minimum=0, title="Older than days", description="gc"),
-        "gone_consumers": Param(default=False, type="boolean", title="Gone consumers", description="gc: theirs too"),
+        "without_checkpoint": Param(
+            default=False,
+            type="boolean",
+            title="Without checkpoint",
+            description="gc: also tables of consumers without a checkpoint",
+        ),
         "to": Param(None, type=["null", "string"], enum=[None, "variable", "iceberg"], title="To", description="move"),
     },
 ) as dag:
 
     @task
     def do(params: dict[str, Any], dag_run: DagRunProtocol) -> list[dict[str, Any]]:
-        from airflow_provider_ips.maintenance.in_task import run_verb
+        from airflow_provider_ips.maintenance.task import run_command
 
-        options = {name: value for name, value in params.items() if name not in ("verb", "confirm")}
-        who = dag_run.triggering_user_name or "unknown"
-        rows = run_verb(params["verb"], options, who=who, confirmation=params["confirm"] or "")
+        options = {name: value for name, value in params.items() if name not in ("command", "confirm")}
+        user = dag_run.triggering_user_name or "unknown"
+        rows = run_command(params["command"], options, user=user, confirmation=params["confirm"] or "")
         return [dict(row) for row in rows]
 
     do()

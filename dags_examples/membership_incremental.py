@@ -1,8 +1,8 @@
-"""Memberships: what the table gained is appended to the log, once as long as failed runs are cleared.
+"""Memberships: append what the table gained to the log, exactly once as long as failed runs are cleared.
 
-The capture's id goes into the snapshot that the insert makes. A second attempt finds it there and leaves the log
-alone, of two that overlap one fails, and the commit demands to find it before the checkpoint moves. A run that failed
-keeps the next one waiting: that one would cover the same rows under an id of its own.
+The capture's id goes into the snapshot of the insert. A second attempt finds it there and changes nothing, one of two
+overlapping attempts fails, and the commit requires the id before the checkpoint moves. A failed run blocks the next
+one, which would cover the same rows with a different id.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 DAG_ID = "membership_incremental"
@@ -26,15 +26,15 @@ with DAG(
     schedule="@daily",
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
-    # Not max_active_runs=1: runs that wait for one that failed are active, and it needs a place to be run again.
+    # Not max_active_runs=1: runs that wait for a failed one are active, and the failed one could not be rerun.
     tags=["ips", "example"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(
         task_id="capture",
         source_tables="db.membership",
-        follow_params=False,  # rows that came before would be inserted again
-        wait_for_downstream=True,  # a run that failed may have inserted, and the next one would do so again
+        follow_params=False,  # a requested run would insert old rows again
+        wait_for_downstream=True,  # a failed run may have inserted rows that the next run would insert again
         iceberg_conn_id=LAKE,
         engine_catalog=LAKE,
     )

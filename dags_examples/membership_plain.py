@@ -1,4 +1,4 @@
-"""Memberships with a lookback: the last 14 days of the log are made anew in every run."""
+"""Memberships with a lookback: every run rebuilds the last 14 days of the log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 DAG_ID = "membership_plain"

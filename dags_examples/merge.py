@@ -1,6 +1,6 @@
-"""Merge: what the source gained is merged into the target by key.
+"""Merge: merge what the source gained into the target by key.
 
-The merge keeps the latest event of each key, so it may meet the same rows twice, and in any order.
+The merge keeps the latest event of each key, so it can process the same rows twice, and in any order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, ips_params
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 

@@ -1,9 +1,9 @@
 """Multi-stage: the second stage captures what the first one wrote.
 
-Two DAGs, joined by an asset: the commit of the first wakes the second. What the second then reads comes from its own
-checkpoint, so an event that is lost, merged with another or repeated costs nothing but time.
+Two DAGs, connected by an asset: the commit of the first starts the second. What the second reads is decided by its own
+checkpoint, so an event that is lost, merged with another or repeated costs only time.
 
-The first stage only ever inserts. Behind one that merges, capture changes, as the changes example does.
+The first stage only inserts. Downstream of a stage that merges, capture changes, as the changes example does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, iceberg_asset
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 LOG = iceberg_asset("db.playback_log_staged", iceberg_conn_id=LAKE)
@@ -27,8 +27,8 @@ with DAG("ips_multi_stage_1", schedule="@daily", catchup=False, doc_md=__doc__, 
     capture = IpCaptureOperator(
         task_id="capture",
         source_tables="db.playback",
-        follow_params=False,  # rows that came before would be inserted again
-        wait_for_downstream=True,  # a run that failed may have inserted, and the next one would do so again
+        follow_params=False,  # a requested run would insert old rows again
+        wait_for_downstream=True,  # a failed run may have inserted rows that the next run would insert again
         iceberg_conn_id=LAKE,
         engine_catalog=LAKE,
     )

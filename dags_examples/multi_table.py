@@ -1,6 +1,6 @@
 """Multi-table: one capture over two sources of the same kind of event, committed together.
 
-Both positions move in one write, or neither does. Merging each event by key is right whatever the two captures hold.
+Both positions move in one write, or neither does. Merging each event by key is right whatever the two captures contain.
 A join of two sources that both gain rows has to join the new rows of each with old rows of the other, as the example
 multi_table_join does.
 """
@@ -16,7 +16,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 

@@ -1,9 +1,9 @@
-"""Multi-table join: both sources gain rows, and each new row is joined with all rows of the other that it belongs to.
+"""Multi-table join: both sources gain rows, and each new row is joined with all matching rows of the other.
 
-New plays belong to downloads of any age, and new downloads to plays of any age. So: new plays with the downloads as of
-the end of the capture, and the plays as of its start with new downloads. Every pair comes once, whatever is written
-meanwhile. A run that failed keeps the next one waiting until it was cleared and has succeeded: that one would insert
-the same pairs under an id of its own.
+New plays match downloads of any age, and new downloads match plays of any age. So the job joins new plays with the
+downloads as of the end of the capture, and the plays as of its start with new downloads. Every pair is produced once,
+whatever is written in the meantime. A failed run blocks the next one until it has been cleared and has succeeded: the
+next one would insert the same pairs with a different id.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 
@@ -26,15 +26,15 @@ with DAG(
     schedule="@daily",
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
-    # Not max_active_runs=1: runs that wait for one that failed are active, and it needs a place to be run again.
+    # Not max_active_runs=1: runs that wait for a failed one are active, and the failed one could not be rerun.
     tags=["ips", "example"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(
         task_id="capture",
         source_tables=["db.playback", "db.downloads"],
-        follow_params=False,  # rows that came before would be inserted again
-        wait_for_downstream=True,  # a run that failed may have inserted, and the next one would do so again
+        follow_params=False,  # a requested run would insert old rows again
+        wait_for_downstream=True,  # a failed run may have inserted rows that the next run would insert again
         iceberg_conn_id=LAKE,
         engine_catalog=LAKE,
     )

@@ -1,6 +1,6 @@
 """The daily playback job, plain: it reads 14 days again in every run, because late events may lie anywhere in them.
 
-Lay it beside playback_incremental.py: two tasks more there, and one argument changed.
+Compare it with playback_incremental.py, which has two more tasks, one changed argument and no window.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 DAG_ID = "playback_plain"

@@ -1,9 +1,10 @@
-"""Two stages of playback, incremental: what came is merged, and what the merge changed is aggregated anew.
+"""Two stages of playback, incremental: merge the new rows, and re-aggregate what the merge changed.
 
 Stage 1 merges, and so writes changes: stage 2 captures all three operations, as two tables. Rows that a correction
-moved to another account are in both, so that both accounts' totals are made anew, and one without any rows left goes.
+moved to another account are in both, so the totals of both accounts are recomputed; an account without any rows left is
+deleted.
 
-No task has a window any more. A row of any day is processed once, in the run after it came.
+No task has a window. A row of any day is processed once, in the first run after it arrived.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, iceberg_asset
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 DAG_ID = "playback_stages_incremental"
@@ -50,14 +51,14 @@ with DAG(
         task_id="commit",
         capture=capture,
         target_assets=iceberg_asset(f"db.{DAG_ID}", iceberg_conn_id=LAKE),
-        target_changes=True,  # it merges: a stage behind that captured only appends would be refused
+        target_changes=True,  # it merges: a downstream stage that captures only appends is refused
     )
 
     capture_changes = IpCaptureOperator(
         task_id="capture_changes",
         source_tables=f"db.{DAG_ID}",
         data_operations=("append", "overwrite", "delete"),
-        on_superset="allow",  # only keys are taken from what is captured
+        on_superset="allow",  # the job uses only the keys of the captured rows
         trigger_rule="none_failed",
         iceberg_conn_id=LAKE,
         engine_catalog=LAKE,

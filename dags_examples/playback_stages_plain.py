@@ -1,6 +1,6 @@
 """Two stages of playback with a lookback: events into a daily table, and that into totals per account and day.
 
-Both stages re-read the last 14 days in every run, for late events and corrections may lie anywhere in them.
+Both stages re-read the last 14 days in every run, because late events and corrections may lie anywhere in them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 DAG_ID = "playback_stages_plain"

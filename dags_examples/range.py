@@ -1,7 +1,7 @@
-"""Range: the old query over the source, with bounds that come from what was captured.
+"""Range: the old query over the source, with the bounds of the captured rows.
 
 The bounds are read from Iceberg's metadata; no data file is opened for them. A file without bounds makes them unknown,
-and the job then fails on the missing value in place of reading too little.
+and the job then fails on the missing value instead of reading too little.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 

@@ -1,6 +1,6 @@
-"""A rolling week: the sums that late rows change lie between the captured bounds, and six days behind them.
+"""A rolling week: late rows change the sums between the captured bounds, and those of the six days after them.
 
-The bounds of partition columns come unasked. A day without late rows makes two weeks of work into one of a week.
+The bounds of partition columns are always pushed. On a day without late rows, two weeks of work become one week.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 DAG_ID = "range_rolling_incremental"
@@ -31,7 +31,7 @@ with DAG(
     capture = IpCaptureOperator(
         task_id="capture",
         source_tables="db.playback",
-        range_columns=["event_date"],  # if they are unknown, capture fails
+        range_columns=["event_date"],  # if they are unknown, the capture fails
         iceberg_conn_id=LAKE,
         engine_catalog=LAKE,
     )

@@ -1,4 +1,4 @@
-"""A rolling week with a lookback: the sums of the last 14 days are made anew in every run."""
+"""A rolling week with a lookback: every run rebuilds the sums of the last 14 days."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 DAG_ID = "range_rolling_plain"

@@ -1,7 +1,7 @@
-"""Row filter: groups that gained rows are aggregated anew, from all their rows.
+"""Row filter: re-aggregate the groups that gained rows, from all their rows.
 
-The job reads the source itself, and uses the captured rows only to learn which groups those are. Wherever the engine
-can prune by the group (here: by partition), it reads just the part of the source that matters.
+The job reads the source itself, and uses the captured rows only to find these groups. If the engine can prune by the
+group (here: by partition), it reads only the relevant part of the source.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 

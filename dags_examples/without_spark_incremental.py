@@ -1,6 +1,6 @@
-"""Without Spark: PyIceberg reads what was captured, PyArrow aggregates, and PyIceberg overwrites the days that changed.
+"""Without Spark: PyIceberg reads the captured rows, PyArrow aggregates, and PyIceberg overwrites the days that changed.
 
-Any client that reads Iceberg will do. The snapshots that it writes carry the capture's id, and the commit asks for it.
+Any client that reads Iceberg works. The snapshots that it writes carry the capture's id, which the commit requires.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ with DAG(
 
     @task
     def aggregate(record: dict[str, Any]) -> None:
-        """Aggregate the days anew that gained a row, each of them whole. event_date and title_id are NOT NULL."""
+        """Re-aggregate the days that gained a row, from all their rows. event_date and title_id are NOT NULL."""
         from pyiceberg.expressions import In
         from pyiceberg.partitioning import PartitionField, PartitionSpec
         from pyiceberg.schema import Schema
@@ -58,6 +58,6 @@ with DAG(
             totals.cast(target.schema().as_arrow()), snapshot_properties={"ips-capture-id": record["capture_id"]}
         )
 
-    aggregated = aggregate(capture.output["capture"])  # type: ignore[arg-type]  # a task's output stands for its value
+    aggregated = aggregate(capture.output["capture"])  # type: ignore[arg-type]  # a task output is replaced by its value
     commit = IpCommitOperator(task_id="commit", capture=capture, verify_target=f"db.{DAG_ID}")
     capture >> aggregated >> commit

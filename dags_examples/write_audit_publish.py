@@ -1,8 +1,8 @@
-"""Write, audit, publish: rows go to a branch of the target first, and readers see them once they were looked at.
+"""Write, audit, publish: rows go to a branch of the target first, and readers see them after they have been checked.
 
-The commit wants to see them published. If the audit fails, the target and the checkpoint stay as they were. A run that
-failed, for whatever reason, keeps the next one waiting until it was cleared and has succeeded: it may have published,
-and the next one would publish the same rows once more.
+The commit requires that they are published. If the audit fails, the target and the checkpoint stay as they were. A run
+that failed, for whatever reason, blocks the next one until it has been cleared and has succeeded: it may have published
+its rows, and the next one would publish the same rows again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from airflow.sdk import DAG, Param
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 TARGET = "db.playback_audited"
@@ -26,7 +26,7 @@ with DAG(
     schedule="@daily",
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
-    # Not max_active_runs=1: runs that wait for one that failed are active, and it needs a place to be run again.
+    # Not max_active_runs=1: runs that wait for a failed one are active, and the failed one could not be rerun.
     tags=["ips", "example"],
     doc_md=__doc__,
     params={"most_minutes": Param(24 * 60, type="number", title="Longest event that may be published, in minutes")},
@@ -34,12 +34,12 @@ with DAG(
     capture = IpCaptureOperator(
         task_id="capture",
         source_tables="db.playback",
-        follow_params=False,  # rows that came before would be inserted again
-        wait_for_downstream=True,  # a run that failed may have inserted, and the next one would do so again
+        follow_params=False,  # a requested run would insert old rows again
+        wait_for_downstream=True,  # a failed run may have inserted rows that the next run would insert again
         iceberg_conn_id=LAKE,
         engine_catalog=LAKE,
     )
-    # The name says which capture: an old run that is cleared can publish nothing but its own.
+    # The name contains the capture's id: an old run that is cleared can publish only its own rows.
     branch = f"audit_{capture.output['capture_id']}"
     stamp = {"spark.sql.iceberg.snapshot-property.ips-capture-id": capture.output["capture_id"]}
     on_branch = ["--target", f"{LAKE}.{TARGET}", "--branch", branch]

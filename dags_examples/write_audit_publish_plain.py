@@ -1,6 +1,6 @@
-"""Write, audit, publish with a lookback: the last 14 days are made anew on a branch, audited, and published together.
+"""Write, audit, publish with a lookback: rebuild the last 14 days on a branch, audit and publish them together.
 
-Every audit looks at all 14 days, so an event that it refuses keeps all of them unpublished, day after day.
+Every audit checks all 14 days, so a single rejected event keeps all of them unpublished, day after day.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, Param
 
-# Spark's name of the catalog, and the Airflow connection to the same one.
+# The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 TARGET = "db.playback_audited_plain"

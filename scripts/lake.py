@@ -23,6 +23,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
+from scripts.local_spark import BRIEF_JVM, ICEBERG, LOOPBACK, catalog_settings
 from scripts.spark_jars import JarsUnavailableError, jar_paths
 
 if TYPE_CHECKING:
@@ -100,26 +101,24 @@ class Lake:
 
     def _write_spark_conf(self) -> Path:
         """Write spark-defaults.conf, where administrators set up catalogs and no log shows a password."""
-        catalog = f"spark.sql.catalog.{NAME}"
+        catalog = {
+            "type": "jdbc",
+            "uri": self.jdbc_uri,
+            "jdbc.schema-version": "V1",
+            **{f"jdbc.{key}": value for key, value in self.jdbc_properties},
+            "warehouse": self.warehouse,
+        }
         settings = {
+            **LOOPBACK,
+            **ICEBERG,
+            **catalog_settings(NAME, catalog),
             # Driver and executor are one process here. `spark.jars` would copy 60 MB per job, and hides JDBC drivers
             # from DriverManager.
             "spark.driver.extraClassPath": os.pathsep.join(str(path) for path in jar_paths()),
-            # Jobs of seconds end before the second compiler pays for itself.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-            catalog: "org.apache.iceberg.spark.SparkCatalog",
-            f"{catalog}.type": "jdbc",
-            f"{catalog}.uri": self.jdbc_uri,
-            f"{catalog}.jdbc.schema-version": "V1",
-            **{f"{catalog}.jdbc.{key}": value for key, value in self.jdbc_properties},
-            f"{catalog}.warehouse": self.warehouse,
+            "spark.driver.extraJavaOptions": " ".join(BRIEF_JVM),
             "spark.sql.session.timeZone": "UTC",
             # Two cores and megabytes of data: the defaults are made for clusters.
             "spark.sql.shuffle.partitions": "4",
-            "spark.ui.enabled": "false",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.host": "127.0.0.1",
             "spark.local.dir": str(self.folder / "spark-local"),
             "spark.sql.warehouse.dir": f"{self.folder.as_uri()}/spark-warehouse",
             "spark.log.level": "WARN",

@@ -7,16 +7,28 @@ from __future__ import annotations
 
 import os
 import secrets
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
+
+from scripts.loopback import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "dags_examples"
+PARTS: Final = {
+    "api-server": ("api-server", "--host", HOST),
+    # Their log servers would listen on all interfaces; here every log is a file that the API server can read.
+    "scheduler": ("scheduler", "--skip-serve-logs"),
+    "dag-processor": ("dag-processor",),
+    "triggerer": ("triggerer", "--skip-serve-logs"),
+}
+"""What a deployment consists of, each part a command of `airflow`."""
 NOTHING: Final[Mapping[str, Callable[[], object]]] = MappingProxyType({})
 
 
@@ -49,6 +61,40 @@ def environment(home: Path, *, dags: Path = EXAMPLES) -> dict[str, str]:
         # The demo asks for no newer version of Airflow, and tells nobody that it ran.
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
     }
+
+
+def serving(home: Path, *, port: int, user: str = "admin") -> dict[str, str]:
+    """Return what the environment of parts that run side by side has in addition, with the API server on this port.
+
+    Logins are in `passwords.json` of the home; Airflow writes a random one there for a user who has none.
+    """
+    address = f"http://{HOST}:{port}"
+    return {
+        "AIRFLOW__API__HOST": HOST,
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__BASE_URL": address,
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{address}/execution/",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{user}:admin",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
+        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+    }
+
+
+def start_part(
+    name: str, *arguments: str, environment: Mapping[str, str], folder: Path, log: Path
+) -> subprocess.Popen[bytes]:
+    """Start a part of a deployment; what it says is added to the log."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "airflow", *PARTS[name], *arguments],
+            env=dict(environment),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # A session of its own: Ctrl-C in the terminal is for whoever started the parts, and stops them in order.
+            start_new_session=True,
+        )
 
 
 def enter(settings: Mapping[str, str]) -> None:

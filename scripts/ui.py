@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ import psutil
 
 from scripts import local_airflow
 from scripts.lake import DAYS_ROWS_ARE_LATE, Lake, create_events_table, day_of_events
+from scripts.loopback import HOST, free_port
 from scripts.spark_jars import JarsUnavailableError
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).resolve().parent.parent / ".demo"
 SOURCES = ("db.playback", "db.downloads")
-HOST = "127.0.0.1"
 SECONDS_TO_START = 180
 SECONDS_TO_STOP = 20
 
@@ -54,7 +53,7 @@ def main() -> int:
         filter(None, (os.environ.get("no_proxy") or os.environ.get("NO_PROXY"), HOST))
     )
     try:
-        _serve(arguments.folder.resolve(), port=arguments.port or _free_port(), for_seconds=arguments.for_seconds)
+        _serve(arguments.folder.resolve(), port=arguments.port or free_port(), for_seconds=arguments.for_seconds)
     except (UiFailedError, JarsUnavailableError) as error:
         print(f"ui: {error}", file=sys.stderr)
         return 1
@@ -84,7 +83,7 @@ def _serve(folder: Path, *, port: int, for_seconds: float | None) -> None:
         settings = _settings(folder, lake, port)
         print("Airflow is starting; this takes about half a minute.", flush=True)
         _run([sys.executable, "-m", "airflow", "db", "migrate"], settings, folder / "setup.log")
-        with _components(settings, folder, port) as processes:
+        with _components(settings, folder) as processes:
             _wait_until_ready(processes, port, folder)
             print(f"\n  http://{HOST}:{port}\n  login {_login(folder)}\n\nCtrl-C stops it.", flush=True)
             _watch(processes, folder, for_seconds)
@@ -105,46 +104,25 @@ def _make_tables(lake: Lake) -> None:
 
 
 def _settings(folder: Path, lake: Lake, port: int) -> dict[str, str]:
-    address = f"http://{HOST}:{port}"
+    home = folder / "airflow"
     return {
-        **local_airflow.environment(folder / "airflow"),
+        **local_airflow.environment(home),
         **lake.environment(),
-        "AIRFLOW__API__HOST": HOST,
-        "AIRFLOW__API__PORT": str(port),
-        "AIRFLOW__API__BASE_URL": address,
-        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{address}/execution/",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin",
-        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(_passwords(folder)),
-        "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+        **local_airflow.serving(home, port=port),
         # Each task may bring a Spark of its own.
         "AIRFLOW__CORE__PARALLELISM": "2",
     }
 
 
 @contextmanager
-def _components(settings: Mapping[str, str], folder: Path, port: int) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+def _components(settings: Mapping[str, str], folder: Path) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     """Start the four parts, and stop them with everything that they have started."""
-    commands = {
-        "api-server": ["api-server", "--host", HOST, "--port", str(port)],
-        # Their log servers would listen on all interfaces; here every log is a file that the web server can read.
-        "scheduler": ["scheduler", "--skip-serve-logs"],
-        "triggerer": ["triggerer", "--skip-serve-logs"],
-        "dag-processor": ["dag-processor"],
-    }
     processes: dict[str, subprocess.Popen[bytes]] = {}
     try:
-        for name, command in commands.items():
-            with _log(folder, name).open("wb") as log:
-                processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "airflow", *command],
-                    env=dict(settings),
-                    cwd=folder,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    # Ctrl-C in the terminal is for this process, which then stops the parts in order.
-                    start_new_session=True,
-                )
+        for name in local_airflow.PARTS:
+            log = _log(folder, name)
+            log.unlink(missing_ok=True)
+            processes[name] = local_airflow.start_part(name, environment=settings, folder=folder, log=log)
         yield processes
     finally:
         _stop(processes)
@@ -216,12 +194,6 @@ def _run(command: list[str], settings: Mapping[str, str], log: Path) -> None:
         result = subprocess.run(command, env=dict(settings), stdout=output, stderr=subprocess.STDOUT, check=False)
     if result.returncode:
         raise UiFailedError(f"`{' '.join(command[2:])}` failed; see {log}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 def _as_interrupt(*_: object) -> None:

@@ -1,1 +1,1 @@
-"""Iceberg tables as Airflow assets: their names, their URIs, and what lineage calls them."""
+"""Iceberg tables as Airflow assets: their names, their URIs, and their names in OpenLineage."""

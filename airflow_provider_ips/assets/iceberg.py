@@ -1,4 +1,4 @@
-"""An Iceberg table as an asset."""
+"""Makes the Airflow asset of an Iceberg table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset
 
-from airflow_provider_ips.assets.uris import MAIN, TableUri
+from airflow_provider_ips.assets.uris import TableUri
+from airflow_provider_ips.core.identifiers import MAIN_BRANCH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,21 +19,21 @@ def iceberg_asset(
     table: str,
     *,
     iceberg_conn_id: str = "iceberg_default",
-    branch: str = MAIN,
+    branch: str = MAIN_BRANCH,
     extra: Mapping[str, Any] | None = None,
     watchers: Sequence[AssetWatcher] = (),
 ) -> Asset:
     """
-    Make the asset of a table and branch: the same one in every DAG file that names the same table.
+    Make the asset of a table and branch: the same asset in every DAG file that names the same table.
 
-    Its name is its URI. Airflow takes assets for different ones if either differs, and fails a task over two names for
-    one URI, so there is nothing here to choose.
+    Its name is its URI and cannot be chosen: Airflow takes assets for different ones if name or URI differ, and fails a
+    task that uses two names for one URI.
 
     :param table: ``"db.t"``.
     :param iceberg_conn_id: The :ref:`Iceberg connection id<howto/connection:iceberg>` of the catalog.
     :param branch: The table's branch.
-    :param extra: What Airflow shows beside the asset. No secrets: everybody can read it.
-    :param watchers: What starts DAGs when the table gains rows, such as an ``AssetWatcher`` with an
+    :param extra: Values that Airflow shows with the asset. Everybody can read them, so do not put secrets here.
+    :param watchers: Watchers that start DAGs when the table gains rows, such as an ``AssetWatcher`` with an
         :class:`~airflow_provider_ips.triggers.iceberg_append.IcebergAppendTrigger`.
     """
     uri = str(TableUri.of(table, iceberg_conn_id=iceberg_conn_id, branch=branch))

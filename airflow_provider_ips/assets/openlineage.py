@@ -1,4 +1,4 @@
-"""What OpenLineage calls a table, by its naming rules for the catalog that the connection leads to."""
+"""Names a table for OpenLineage, by its naming rules for the catalog of the table's connection."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from airflow.providers.common.compat.openlineage.facet import Dataset
-    from airflow.sdk import Asset, Connection
+    from airflow.sdk import Asset
+
 
 log = logging.getLogger(__name__)
 
 
 def convert_asset(asset: Asset, lineage_context: object) -> Dataset:  # noqa: ARG001 - Airflow passes it
-    """Translate an asset. A branch is a version of a table, and to lineage the same dataset."""
+    """Translate an asset to a dataset. All branches of a table are one dataset."""
     from airflow.providers.common.compat.openlineage.facet import Dataset
 
     uri = TableUri.parse(asset.uri)
@@ -27,7 +28,7 @@ def convert_asset(asset: Asset, lineage_context: object) -> Dataset:  # noqa: AR
 
 
 def naming(uri: TableUri, catalog: Mapping[str, Any]) -> tuple[str, str]:
-    """Say namespace and name: as the engines' lineage does where it has a rule for the catalog, else as the asset.
+    """Return namespace and name: as engines report them if OpenLineage has a rule for the catalog, else as the asset.
 
     :param catalog: The properties of the connection, ``type`` and ``uri`` among them.
     """
@@ -43,8 +44,8 @@ def naming(uri: TableUri, catalog: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _address(uri: object) -> str:
-    """A service's address as others may read it: without user and password."""
-    first = str(uri or "").split(",", maxsplit=1)[0]  # Hive's metastore may be several
+    """Return a service's address without user and password: lineage is read by others."""
+    first = str(uri or "").split(",", maxsplit=1)[0]  # there may be several Hive metastores
     try:
         parts = urlsplit(first)
     except ValueError:
@@ -55,18 +56,13 @@ def _address(uri: object) -> str:
 
 
 def _connection_facts(conn_id: str) -> dict[str, Any]:
-    """What the connection says of its catalog. Lineage is told after the work is done and must not fail it."""
+    """Read the catalog's properties. Errors are ignored: lineage comes after the work and must not fail it."""
     from airflow.sdk import Connection
 
     try:
-        return _facts(Connection.get(conn_id))
+        conn = Connection.get(conn_id)
+        facts = dict(conn.extra_dejson or {})
+        return {"type": "rest", **facts, "uri": conn.host or facts.get("uri")}
     except Exception as error:  # noqa: BLE001 - whatever a secrets backend raises
-        log.debug("Connection %s tells nothing to lineage: %s", conn_id, type(error).__name__)
+        log.debug("Connection %s cannot be read for lineage: %s", conn_id, type(error).__name__)
         return {}
-
-
-def _facts(conn: Connection) -> dict[str, Any]:
-    facts = dict(conn.extra_dejson or {})
-    facts["uri"] = conn.host or facts.get("uri")
-    facts.setdefault("type", "rest")
-    return facts

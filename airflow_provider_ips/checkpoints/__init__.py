@@ -1,1 +1,1 @@
-"""Where a consumer's checkpoint lives."""
+"""Keeps each consumer's checkpoint, in an Airflow Variable or in an Iceberg log table."""

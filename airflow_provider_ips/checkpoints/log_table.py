@@ -1,16 +1,18 @@
-"""A consumer's log: a small Iceberg table without rows, whose snapshots carry one document each.
+"""The log table of one consumer: an Iceberg table without rows, each of whose snapshots carries one checkpoint.
 
-A snapshot is committed against the head that was read, so a catalog's own compare-and-set decides between two writers.
-All snapshots name one empty manifest list: an engine that reads the table finds no row, and no error either.
+A snapshot is committed against the head that was read, so the catalog's own compare-and-set decides between two
+writers. All snapshots name one empty manifest list: an engine that reads the table finds no rows, and no error.
 """
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.schema import Schema
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
@@ -23,28 +25,32 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.types import NestedField, StringType
 
-from airflow_provider_ips.core.identifiers import MAX_TABLE_NAME, digest, readable
-from airflow_provider_ips.iceberg.manifest_lists import write_manifest_list
+from airflow_provider_ips.core.identifiers import MAX_TABLE_NAME, name_digest, readable
+from airflow_provider_ips.iceberg.icdc.leftovers import FileNames, find_unreferenced_files
+from airflow_provider_ips.iceberg.manifests.lists import write_manifest_list
+from airflow_provider_ips.iceberg.storage.listing import StoredFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
+
 OWNER: Final = "ips.checkpoint-consumer"
-"""The property that makes a table a log, and says whose."""
+"""The table property that marks a log, and names its consumer."""
 
 DOCUMENT: Final = "ips.document"
 REVISION: Final = "ips.revision"
 WRITE_ID: Final = "ips.write-id"
-"""Which attempt made a snapshot: two writers may write the same document, and only one of them has written it."""
+"""Names the attempt that wrote a snapshot: of two writers with the same document, only one has committed it."""
 
 KEEP_SNAPSHOTS: Final = 100
 KEEP_BYTES: Final = 1_000_000
-"""A catalog reads and writes the table's metadata as a whole at every commit, with the documents in it."""
+"""At every commit a catalog reads and writes the table's metadata as a whole, with the documents in it."""
 
 LOG_NAME: Final = re.compile(r"[a-z0-9_]+_[0-9a-f]{20}")
+_FILE_NAMES: Final = FileNames(LOG_NAME, re.compile(r"[0-9]{5}-[0-9a-f\-]{36}\.metadata\.json"))
+"""How PyIceberg names metadata files, in the folder of a table that is named like a log."""
+
 _EMPTY_LIST: Final = "no-rows.avro"
 _SCHEMA: Final = Schema(
     NestedField(1, "note", StringType(), required=False, doc="no rows: the snapshots' summaries are the log")
@@ -62,25 +68,24 @@ class Entry:
 
     @property
     def size_bytes(self) -> int:
-        """What it adds to the table's metadata."""
         return len((self.text or "").encode())
 
 
 def log_name(consumer: str) -> str:
-    """Name a consumer's log: readable first, unique by its hash."""
-    tail = "_" + digest(consumer, length=20)
+    """Derive the log's name from the consumer: a readable part, then a hash that makes it unique."""
+    tail = "_" + name_digest(consumer)
     return readable(consumer, limit=MAX_TABLE_NAME - len(tail)) + tail
 
 
 def create_log(catalog: Catalog, identifier: tuple[str, ...], consumer: str) -> Table:
-    """Make the table; it has no snapshot yet, which is no document yet."""
+    """Create the table. It has no snapshot yet, and so no document."""
     return catalog.create_table(
         identifier,
         schema=_SCHEMA,
         properties={
             OWNER: consumer,
             "comment": "A checkpoint of airflow-provider-ips, in the summaries of its snapshots",
-            # Its own commits bound it; an engine's expiry would delete the one manifest list that all snapshots share.
+            # Its own commits keep it small; an engine's expiry would delete the manifest list that all snapshots share.
             "gc.enabled": "false",
             "write.metadata.delete-after-commit.enabled": "true",
             "write.metadata.previous-versions-max": "10",
@@ -89,13 +94,13 @@ def create_log(catalog: Catalog, identifier: tuple[str, ...], consumer: str) -> 
 
 
 def entries(table: Table) -> list[Entry]:
-    """All retained snapshots, oldest first."""
+    """Read all retained snapshots, oldest first."""
     ordered = sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)
     return [_entry(snapshot) for snapshot in ordered]
 
 
 def head_entry(table: Table) -> Entry | None:
-    """The newest snapshot of the log's one branch."""
+    """Read the current snapshot; None if there is none."""
     snapshot = table.current_snapshot()
     return None if snapshot is None else _entry(snapshot)
 
@@ -103,7 +108,7 @@ def head_entry(table: Table) -> Entry | None:
 def append_entry(table: Table, text: str, revision: int, *, write_id: str) -> None:
     """Commit one document over the head that ``table`` was loaded with, or raise.
 
-    Older snapshots leave in the same commit, so nothing else has to keep the log small.
+    The same commit expires older snapshots, so nothing else has to keep the log small.
     """
     head = table.current_snapshot()
     if head is None:
@@ -116,15 +121,29 @@ def append_entry(table: Table, text: str, revision: int, *, write_id: str) -> No
         ),
     )
     move = {"ref-name": MAIN_BRANCH, "type": SnapshotRefType.BRANCH, "snapshot-id": snapshot.snapshot_id}
-    gone = _to_expire(entries(table), len(text.encode()), None if head is None else head.snapshot_id)
-    expiry = (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": gone}),) if gone else ()
+    expired = _to_expire(entries(table), len(text.encode()), None if head is None else head.snapshot_id)
+    expiry = (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": expired}),) if expired else ()
     updates = (AddSnapshotUpdate(snapshot=snapshot), SetSnapshotRefUpdate.model_validate(move), *expiry)
-    table._do_commit(updates, requirements)  # noqa: SLF001 - the one call that also deletes outlived metadata files
+    table._do_commit(updates, requirements)  # noqa: SLF001 - the only call that also deletes old metadata files
 
 
 def has_lost_its_head(table: Table) -> bool:
-    """No current snapshot, and yet there have been some."""
+    """Whether the table has had snapshots and has no current one."""
     return table.metadata.current_snapshot_id is None and _last_sequence_number(table) > 0
+
+
+def find_log_leftovers(catalog: Catalog, namespace: str, logs: Sequence[Table]) -> Iterator[StoredFile]:
+    """Find metadata files that no log names, where PyIceberg writes them. A REST catalog looks after its own files."""
+    if not isinstance(catalog, MetastoreCatalog):
+        return
+    known = {log.name()[-1]: log.metadata.location.rstrip("/") for log in logs}
+    named = {file for log in logs for file in _metadata_files(log)}
+    yield from find_unreferenced_files(catalog, namespace, known, named, file_names=_FILE_NAMES)
+
+
+def _metadata_files(log: Table) -> Iterator[str]:
+    yield log.metadata_location
+    yield from (entry.metadata_file for entry in log.metadata.metadata_log)
 
 
 def _last_sequence_number(table: Table) -> int:
@@ -149,7 +168,7 @@ def _snapshot(table: Table, head: Snapshot | None, facts: Mapping[str, str]) -> 
             "snapshot-id": table.metadata.new_snapshot_id(),
             "parent-snapshot-id": None if head is None else head.snapshot_id,
             "sequence-number": _last_sequence_number(table) + 1,
-            # Clocks of two machines differ, and engines refuse a table whose time runs backwards.
+            # The clocks of two machines differ, and engines refuse a table whose time runs backwards.
             "timestamp-ms": max(now_ms, table.metadata.last_updated_ms),
             "manifest-list": _empty_list(table),
             "schema-id": table.metadata.current_schema_id,
@@ -169,10 +188,10 @@ def _write_empty_list(table: Table) -> None:
 
 
 def _to_expire(retained: Sequence[Entry], new_bytes: int, head_id: int | None) -> list[int]:
-    """Keep the newest within both limits, and the head whatever its size: it was the truth until this commit."""
-    total, kept, gone = new_bytes, 1, []
+    """Choose the oldest snapshots, beyond either limit; never the head, which is current until this commit."""
+    total, kept, expired = new_bytes, 1, []
     for entry in reversed(retained):
         total, kept = total + entry.size_bytes, kept + 1
         if entry.snapshot_id != head_id and (total > KEEP_BYTES or kept > KEEP_SNAPSHOTS):
-            gone.append(entry.snapshot_id)
-    return gone
+            expired.append(entry.snapshot_id)
+    return expired

@@ -1,1 +1,1 @@
-"""`airflow ips`: look at checkpoints, and move them by hand."""
+"""The commands `airflow ips …`: their definition for Airflow's parser, and the terminal that they run in."""

@@ -1,4 +1,4 @@
-"""The commands and their arguments. Every `airflow` command imports this module, so it imports nothing else of ours."""
+"""Defines the commands and their options. Every `airflow` command imports this module; it imports no other of ours."""
 
 from __future__ import annotations
 
@@ -20,108 +20,104 @@ def _arg(*flags: str, **settings: Any) -> Arg:
     return Arg(flags, **settings)  # type: ignore[no-untyped-call]
 
 
+def _switch(*flags: str, **settings: Any) -> Arg:
+    return _arg(*flags, action="store_true", default=False, **settings)
+
+
 _CONSUMER: Final = _arg(
-    "--consumer", help="Whose checkpoint: <dag_id>.<capture task_id> unless the capture names another", required=True
+    "--consumer", help="The consumer: <dag_id>.<capture task_id>, unless the capture names another", required=True
 )
 _CONN_ID: Final = _arg(
     "--conn-id",
-    help="The Iceberg connection, also of the iceberg store unless [ips] checkpoint_conn_id is set "
+    help="The Iceberg connection; also for the iceberg store, unless [ips] checkpoint_conn_id is set "
     "(default: iceberg_default)",
     default="iceberg_default",
 )
 _TABLE: Final = _arg("--table", help="The source table, as source_tables names it, e.g. db.playback", required=True)
-_ONE_TABLE: Final = _arg("--table", help="Only this source; without it, all of them")
+_ONE_TABLE: Final = _arg("--table", help="Only this source (default: all)")
 _BRANCH: Final = _arg("--branch", help="The source's branch (default: main)", default="main")
 _SNAPSHOT: Final = _arg("--snapshot", help="The last snapshot that counts as processed")
 _TIME: Final = _arg(
     "--time",
-    help="Snapshots committed up to this time count as processed: ISO 8601 with its zone, "
+    help="Snapshots committed up to this time count as processed: ISO 8601 with a time zone, "
     "e.g. 2026-10-01T00:00:00+00:00",
 )
-_LATEST: Final = _arg("--latest", help="All there is now counts as processed", action="store_true", default=False)
+_LATEST: Final = _switch("--latest", help="Everything up to the current snapshot counts as processed")
 _CAPTURE_ID: Final = _arg("--capture-id", help="The committed capture, from `airflow ips history`")
-_RUN_ID: Final = _arg("--run-id", help="Or the DAG run that committed it")
-_DRY_RUN: Final = _arg(
-    "-n", "--dry-run", help="Show what would be written, and write nothing", action="store_true", default=False
-)
-_STORE: Final = _arg(
-    "--store",
-    help="Where the checkpoint lives (default: [ips] checkpoint_store)",
-    choices=["variable", "iceberg"],
-)
-_TO: Final = _arg("--to", help="The store it goes to", choices=["variable", "iceberg"], required=True)
-_INITIAL: Final = _arg("--initial", help="The capture's `initial`, if it began there: a snapshot id, or an ISO time")
-_OTHER: Final = _arg(
+_RUN_ID: Final = _arg("--run-id", help="The DAG run that committed the capture")
+_DRY_RUN: Final = _switch("-n", "--dry-run", help="Show what would be written, and write nothing")
+_STORES: Final = ["variable", "iceberg"]
+_STORE: Final = _arg("--store", help="The checkpoint's store (default: [ips] checkpoint_store)", choices=_STORES)
+_TO: Final = _arg("--to", help="The store to move the checkpoint to", choices=_STORES, required=True)
+_INITIAL: Final = _arg("--initial", help="The capture's `initial`, if its range began there: a snapshot id, or a time")
+_ON_OTHER_OPERATION: Final = _arg(
     "--on-other-operation",
-    help="As on the capture (default: fail)",
+    help="The parameter of that name on the capture (default: fail)",
     choices=["fail", "skip_retention", "skip"],
     default="fail",
 )
-_NAMESPACE: Final = _arg("--namespace", help="Where ICDC tables are (default: [ips] icdc_namespace)")
-_LOCATION: Final = _arg("--location", help="The folder of ICDC tables, where captures set icdc_location")
-_OLDER: Final = _arg("--older-than-days", help="Leave alone what is younger (default: 7)", type=float, default=7.0)
-_GONE: Final = _arg(
-    "--gone-consumers",
-    help="Take tables of consumers without a checkpoint too: only if no other deployment uses this namespace",
-    action="store_true",
-    default=False,
+_NAMESPACE: Final = _arg("--namespace", help="The namespace of ICDC tables (default: [ips] icdc_namespace)")
+_LOCATION: Final = _arg("--location", help="The folder of ICDC tables, if captures set icdc_location")
+_OLDER_THAN: Final = _arg("--older-than-days", help="Keep what is younger (default: 7)", type=float, default=7.0)
+_WITHOUT_CHECKPOINT: Final = _switch(
+    "--without-checkpoint",
+    help="Also drop tables of consumers that have no checkpoint; only if no other deployment uses this namespace",
 )
-_ONE_CONSUMER: Final = _arg("--consumer", help="Only this consumer; without it, all of them")
-_PROBE: Final = _arg(
-    "--write-probe", help="Make and drop a table in the ICDC namespace", action="store_true", default=False
-)
-_WHERE: Final = (_STORE, _CONN_ID)
-_READ: Final = (_CONSUMER, *_WHERE, ARG_OUTPUT, ARG_VERBOSE)
-_ASKED: Final = (_DRY_RUN, ARG_YES, ARG_OUTPUT, ARG_VERBOSE)
-_CHANGE: Final = (_CONSUMER, *_WHERE, *_ASKED)
-_MODULE: Final = "airflow_provider_ips.cli.commands"
+_ONE_CONSUMER: Final = _arg("--consumer", help="Only this consumer (default: all)")
+_WRITE_PROBE: Final = _switch("--write-probe", help="Create and drop a table in the ICDC namespace")
+
+# Options that several commands have.
+_LIST: Final = (_STORE, _CONN_ID, ARG_OUTPUT, ARG_VERBOSE)
+_READ: Final = (_CONSUMER, *_LIST)
+_WRITE: Final = (_DRY_RUN, ARG_YES, ARG_OUTPUT, ARG_VERBOSE)
+_CHANGE: Final = (_CONSUMER, _STORE, _CONN_ID, *_WRITE)
+_CAPTURE: Final = (_CAPTURE_ID, _RUN_ID)
+_ICDC: Final = (_NAMESPACE, _LOCATION)
+_MODULE: Final = "airflow_provider_ips.cli.terminal"
 
 
 def get_ips_cli_commands() -> list[CLICommand]:
-    """What Airflow adds to its own commands."""
+    """Return the group `ips`, which Airflow adds to its own commands."""
     return [
         GroupCommand(
             name="ips",
-            help="Look at and move the checkpoints of incremental DAGs",
+            help="Show and change the checkpoints of incremental DAGs",
             subcommands=(
-                _command("list", "List consumers and how far they are", (*_WHERE, ARG_OUTPUT, ARG_VERBOSE)),
-                _command("show", "Show where a consumer stands in each of its sources", _READ),
+                _command("list", "List all consumers with their sources and last commits", _LIST),
+                _command("show", "Show the position of a consumer in each of its sources", _READ),
                 _command("history", "List the captures that a consumer has committed, newest last", _READ),
                 _command(
                     "seed",
-                    "Set the first position in a source, for a DAG whose target exists already",
+                    "Set the first position in a source, for a DAG whose target already exists",
                     (_TABLE, _BRANCH, _SNAPSHOT, _TIME, _LATEST, *_CHANGE),
                 ),
                 _command(
                     "rewind",
-                    "Go back to before a committed capture, or to a place; the next run takes everything since",
-                    (_CAPTURE_ID, _RUN_ID, _SNAPSHOT, _TIME, _ONE_TABLE, _BRANCH, *_CHANGE),
+                    "Go back to before a committed capture, or to a place; the next run captures everything after it",
+                    (*_CAPTURE, _SNAPSHOT, _TIME, _ONE_TABLE, _BRANCH, *_CHANGE),
                 ),
                 _command(
                     "reset",
-                    "Forget where a consumer stands; its next run starts by the capture's `initial`",
+                    "Forget the position of a consumer; its next run starts where the capture's `initial` says",
                     (_ONE_TABLE, _BRANCH, *_CHANGE),
                 ),
                 _command("abandon", "Give up a pending capture; the next run takes its range again", _CHANGE),
                 _command(
                     "replay",
-                    "Capture the range of a past commit once more, detached from the checkpoint",
-                    (
-                        *(_CONSUMER, _CAPTURE_ID, _RUN_ID, _INITIAL, _OTHER, _NAMESPACE, _LOCATION, *_WHERE),
-                        *(_DRY_RUN, ARG_OUTPUT, ARG_VERBOSE),
-                    ),
+                    "Capture the range of a past commit again, detached from the checkpoint",
+                    (_CONSUMER, *_CAPTURE, _INITIAL, _ON_OTHER_OPERATION, *_ICDC, _DRY_RUN, *_LIST),
                 ),
                 _command(
                     "gc",
-                    "Drop ICDC tables that no checkpoint needs, and files that no table names",
-                    (_OLDER, _GONE, _NAMESPACE, _LOCATION, _CONN_ID, *_ASKED),
+                    "Delete ICDC tables that no checkpoint needs, and files that no table references",
+                    (_OLDER_THAN, _WITHOUT_CHECKPOINT, *_ICDC, _CONN_ID, *_WRITE),
                 ),
                 _command(
                     "doctor",
-                    "Look at everything a run depends on, before a run does",
-                    (_ONE_CONSUMER, _NAMESPACE, _PROBE, _CONN_ID, ARG_OUTPUT, ARG_VERBOSE),
+                    "Check everything that a run depends on, before a run does",
+                    (_ONE_CONSUMER, _NAMESPACE, _WRITE_PROBE, _CONN_ID, ARG_OUTPUT, ARG_VERBOSE),
                 ),
-                _command("move", "Move a checkpoint to the other store", (_CONSUMER, _TO, _CONN_ID, *_ASKED)),
+                _command("move", "Move a checkpoint to the other store", (_CONSUMER, _TO, _CONN_ID, *_WRITE)),
             ),
         )
     ]

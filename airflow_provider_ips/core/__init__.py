@@ -1,1 +1,1 @@
-"""Facts in, verdict out: what to capture and where a checkpoint moves. Imports neither Airflow nor PyIceberg."""
+"""Facts in, verdict out: what to capture and where a checkpoint moves, without Airflow or PyIceberg."""

@@ -1,4 +1,4 @@
-"""Everything this package raises on purpose.
+"""The errors that this package raises on purpose.
 
 IpsError                        the root; always says what happened, why it matters, and what to do
 ├── InputError                  a parameter, identifier or filter that cannot be right
@@ -9,7 +9,8 @@ IpsError                        the root; always says what happened, why it matt
 ├── CheckpointError             the checkpoint cannot be read, trusted or moved
 │   ├── DamagedCheckpointError  the document is not what was written
 │   ├── CheckpointConflictError another run or writer got there first
-│   └── StoreUnavailableError   the store did not answer, so absence cannot be told from an outage
+│   │   └── ActiveRunError      … and is still at work
+│   └── StoreUnavailableError   the store did not answer, so it is not known whether there is a checkpoint
 ├── EvidenceError               a commit without proof that the work between capture and commit succeeded
 └── CatalogError                the catalog or the storage refused or failed
     └── IcdcConflictError       the ICDC table's name is taken by something that is not this capture
@@ -17,9 +18,14 @@ IpsError                        the root; always says what happened, why it matt
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class IpsError(Exception):
     """What happened, why it matters, and what to do about it, in that order."""
+
+    is_permanent: ClassVar[bool] = True
+    """Whether the same task would fail in the same way again, until somebody does something about it."""
 
     def __init__(self, problem: str, *, consequence: str = "", remedy: str = "") -> None:
         self.problem = problem
@@ -28,7 +34,7 @@ class IpsError(Exception):
         super().__init__(problem, consequence, remedy)
 
     def __str__(self) -> str:
-        """Read as one paragraph, because a log line is where people meet it."""
+        """One paragraph, because people read errors as lines of a log."""
         parts = [self.problem.rstrip(".") + "."]
         if self.consequence:
             parts.append(self.consequence.rstrip(".") + ".")
@@ -37,7 +43,7 @@ class IpsError(Exception):
         return " ".join(parts)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Survive pickling: keyword-only arguments do not by themselves."""
+        """Pickle the keyword-only arguments too, which exceptions do not do by themselves."""
         return (_rebuild, (type(self), self.problem, self.consequence, self.remedy))
 
 
@@ -77,8 +83,16 @@ class CheckpointConflictError(CheckpointError):
     """Another run or writer got there first."""
 
 
+class ActiveRunError(CheckpointConflictError):
+    """Another run or writer got there first, and is still at work: once it has ended, this one can begin."""
+
+    is_permanent = False
+
+
 class StoreUnavailableError(CheckpointError):
-    """The store did not answer, so absence cannot be told from an outage."""
+    """The store did not answer, so it is not known whether there is a checkpoint."""
+
+    is_permanent = False
 
 
 class EvidenceError(IpsError):
@@ -88,6 +102,10 @@ class EvidenceError(IpsError):
 class CatalogError(IpsError):
     """The catalog or the storage refused or failed."""
 
+    is_permanent = False
+
 
 class IcdcConflictError(CatalogError):
     """The ICDC table's name is taken by something that is not this capture."""
+
+    is_permanent = True

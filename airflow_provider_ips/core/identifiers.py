@@ -1,7 +1,7 @@
-"""Names: how a source is written, and the names that are derived from it.
+"""How tables and sources are named, and the names that are derived from them.
 
 Derived names (ICDC tables, XCom keys, Variable keys) are deterministic, so that a retry finds what the first attempt
-made, and carry a hash, so that no two different things can ever share one.
+made, and end in a hash, so that two different things never have the same name.
 """
 
 from __future__ import annotations
@@ -9,13 +9,19 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Final, Self
 
 from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.json_fields import JsonObject, Stored
+
+MAIN_BRANCH: Final = "main"
 
 MAX_TABLE_NAME = 96
 """Below the limits of Hive (128), Glue (255) and the file systems that hold a folder of that name."""
 
+NAME_DIGEST = 20
+SHOWN_WHOLE = MAX_TABLE_NAME - NAME_DIGEST - 2
+"""A name that shows fewer characters of a consumer than these shows all of it."""
 MAX_VARIABLE_KEY = 250
 """Airflow's column for Variable keys."""
 
@@ -64,8 +70,39 @@ class TableIdentifier:
         return self.parts[-1]
 
     def __str__(self) -> str:
-        """The dotted form, which is how people and XCom keys write it."""
         return ".".join(self.parts)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Source(JsonObject):
+    """A table and the branch that is read: a consumer has one position in each source. Sorted by table, then branch."""
+
+    table: Annotated[str, Stored("source")]
+    branch: str = MAIN_BRANCH
+
+    @classmethod
+    def parse(cls, label: str) -> Self:
+        """Read ``db.t`` or ``db.t@branch``."""
+        table, _, branch = label.partition("@")
+        return cls(table, branch or MAIN_BRANCH)
+
+    @property
+    def label(self) -> str:
+        """``db.t``, or ``db.t@branch`` if the branch is not main: for messages and for derived names."""
+        return self.table if self.branch == MAIN_BRANCH else self.full_label
+
+    @property
+    def full_label(self) -> str:
+        """``db.t@main``, with the branch in any case: for names that are compared with each other."""
+        return f"{self.table}@{self.branch}"
+
+    @property
+    def xcom_key(self) -> str:
+        """``db.t``, or ``db.t.branch``, because an XCom key cannot contain ``@``."""
+        return self.table if self.branch == MAIN_BRANCH else f"{self.table}.{self.branch}"
+
+    def __str__(self) -> str:
+        return self.label
 
 
 def digest(*parts: str, length: int = 16) -> str:
@@ -78,27 +115,32 @@ def digest(*parts: str, length: int = 16) -> str:
 
 
 def readable(text: str, *, limit: int) -> str:
-    """Keep what every catalog accepts in a name: lower case letters, digits and underscores, a letter first."""
+    """Reduce a text to what every catalog accepts: lower case letters, digits and underscores, a letter first."""
     cleaned = _UNREADABLE.sub("_", text.lower()).strip("_")
     if not cleaned or not cleaned[0].isalpha():
         cleaned = f"t_{cleaned}".rstrip("_")
     return cleaned[:limit].rstrip("_")
 
 
-def icdc_table_name(source: str, capture_id: str, role: str = "") -> str:
+def icdc_table_name(source: Source, capture_id: str, role: str = "") -> str:
     """Name the ICDC table of one source in one capture: readable first, unique by its hash."""
-    suffix = "_" + digest(source, capture_id, role, length=20)
-    prefix = f"{source}_{role}" if role else source
+    suffix = "_" + digest(source.label, capture_id, role, length=20)
+    prefix = f"{source.label}_{role}" if role else source.label
     return readable(prefix, limit=MAX_TABLE_NAME - len(suffix)) + suffix
+
+
+def name_digest(consumer: str) -> str:
+    """Return the end of the names of a consumer's Variable and log table."""
+    return digest(consumer, length=NAME_DIGEST)
 
 
 def variable_key(consumer: str) -> str:
     """Name the Variable that holds a consumer's checkpoint.
 
     Airflow masks Variables whose key contains words such as ``token`` or ``secret``, and its edit form then writes the
-    mask back. A readable part with such a word in it is therefore left out: the hash alone identifies the consumer.
+    mask back. A readable part that contains such a word is therefore left out; the hash identifies the consumer.
     """
-    tail = digest(consumer, length=20)
+    tail = name_digest(consumer)
     shown = readable(consumer, limit=MAX_VARIABLE_KEY - len(tail) - len("ips__"))
     return f"ips_{tail}" if is_masked_name(shown) else f"ips_{shown}_{tail}"
 
@@ -118,23 +160,23 @@ MASKED_WORDS = (
     "service_account",
     "dsn",
 )
-"""Words that make Airflow mask a value. The Airflow layer adds those that a deployment configures."""
+"""Words in a key for which Airflow masks the value. The Airflow layer adds those that a deployment configures."""
 
 
 def is_masked_name(name: str, extra_words: tuple[str, ...] = ()) -> bool:
-    """Tell whether Airflow would mask a value stored under this name."""
+    """Whether Airflow would mask a value that is stored under this name."""
     lowered = name.lower()
     return any(word in lowered for word in (*MASKED_WORDS, *extra_words))
 
 
 def check_xcom_key(key: str, *, what: str) -> str:
-    """Refuse a key that Airflow would store under another name."""
+    """Return the key, or refuse it if Airflow would store it under another name."""
     if not XCOM_KEY_PATTERN.fullmatch(key):
         bad = "".join(sorted({c for c in key if not XCOM_KEY_PATTERN.fullmatch(c)}))
         raise InputError(
             f"{what} {key!r} cannot be an XCom key: it contains {bad!r}",
             consequence="Airflow would store it under another key, and the task that pulls it would get nothing",
-            remedy='give the source a key of its own: SourceTable("…", key="letters_digits_._-"), and rename or '
-            "leave out the range column",
+            remedy='set another key for the source: SourceTable("…", key="letters_digits_._-"), or rename or leave out '
+            "the range column",
         )
     return key

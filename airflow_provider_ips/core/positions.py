@@ -1,98 +1,137 @@
-"""A place in a source's history, and the run that stood there."""
+"""Positions in the history of a table, where a first run starts, and the identity of a run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import Annotated
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.json_fields import KeptObject, MapIndex, SnapshotId, Stored, Words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """Where a consumer stands in one table. ``snapshot_id`` is None when the table had no snapshot yet."""
+class HeadEvidence(KeptObject):
+    """What a snapshot's manifest list said when a position was taken there, for the day on which it has expired."""
+
+    live_manifests: str
+    """A digest of the manifests that may list live files. They never change, so the same digest is the same rows."""
+
+    newest_writer: SnapshotId | None
+    """The snapshot that wrote the newest manifest of the list: the snapshot itself, or an ancestor of it."""
+
+    newest_number: int
+    """The sequence number of that manifest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position(KeptObject):
+    """A snapshot of one table, as far as everything is captured or processed."""
 
     table_uuid: str
-    snapshot_id: int | None
+    snapshot_id: SnapshotId | None
+    """None if the table had no snapshot yet."""
+
     sequence_number: int
     committed_at_ms: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Snapshot ids travel as strings: they do not survive a browser's numbers."""
-        return {
-            "table_uuid": self.table_uuid,
-            "snapshot_id": None if self.snapshot_id is None else str(self.snapshot_id),
-            "sequence_number": self.sequence_number,
-            "committed_at_ms": self.committed_at_ms,
-        }
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Self:
-        """Parse what :meth:`to_json` wrote. Raises KeyError, TypeError or ValueError on anything else."""
-        snapshot_id = raw["snapshot_id"]
-        if snapshot_id is not None and not isinstance(snapshot_id, str):
-            raise TypeError(f"snapshot_id {snapshot_id!r} is not a string")
-        numbers = (raw["sequence_number"], raw["committed_at_ms"])
-        if any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
-            raise TypeError(f"sequence_number and committed_at_ms must be whole numbers, not {numbers!r}")
-        if not isinstance(raw["table_uuid"], str):
-            raise TypeError(f"table_uuid {raw['table_uuid']!r} is not a string")
-        return cls(
-            table_uuid=raw["table_uuid"],
-            snapshot_id=None if snapshot_id is None else int(snapshot_id),
-            sequence_number=numbers[0],
-            committed_at_ms=numbers[1],
-        )
+    evidence: Annotated[HeadEvidence | None, Stored(omitted=True)] = field(default=None, compare=False)
+    """None where it was not taken: then nothing proves that a later head is the same table."""
 
     def __str__(self) -> str:
-        """Short enough for a log line."""
+        """The snapshot and its time, for messages."""
         if self.snapshot_id is None:
             return "the empty table"
-        if not self.committed_at_ms:  # known by its manifests only
+        if not self.committed_at_ms:  # the snapshot expired: only manifests still name it
             return f"snapshot {self.snapshot_id}"
         return f"snapshot {self.snapshot_id} ({format_time(self.committed_at_ms)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunIdentity:
-    """What makes a run this run: ids get reused and clearing changes start dates, so ``run_after`` belongs to it."""
+class InitialPosition:
+    """Where a first run starts: ``full``, ``latest``, after a snapshot, or after a time."""
+
+    kind: str
+    snapshot_id: int | None = None
+    time_ms: int | None = None
+
+    @classmethod
+    def parse(cls, value: object) -> InitialPosition:
+        """Read ``full``, ``latest``, a snapshot id (string) or an ISO timestamp."""
+        if value in ("full", "latest"):
+            return cls(kind=str(value))
+        if (place := cls.parse_place(value, parameter="initial")) is not None:
+            return place
+        raise InputError(
+            f"initial={value!r} is none of the four forms",
+            consequence="The first run would not know where to start",
+            remedy='use "full", "latest", a snapshot id as a string, or an ISO timestamp with its zone such as '
+            '"2026-10-01T00:00:00+00:00"',
+        )
+
+    @classmethod
+    def parse_place(cls, value: object, *, parameter: str) -> InitialPosition | None:
+        """Read a snapshot id (string) or an ISO timestamp; None for anything else."""
+        if isinstance(value, datetime):
+            return cls._at(value, parameter, value)
+        if not isinstance(value, str):
+            return None
+        if value.isascii() and value.isdigit():
+            return cls._from_digits(value, parameter)
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        return cls._at(moment, parameter, value)
+
+    @classmethod
+    def _from_digits(cls, value: str, parameter: str) -> InitialPosition:
+        """Eight digits may be a compact ISO date; any other number of digits can only be a snapshot id."""
+        if len(value) != len("20261118"):
+            return cls(kind="snapshot", snapshot_id=int(value))
+        raise InputError(
+            f"{parameter}={value!r} may be a date or a snapshot id",
+            consequence="A guess could start in the wrong place",
+            remedy='write a date as "2026-11-18T00:00:00+00:00"',
+        )
+
+    @classmethod
+    def _at(cls, moment: datetime, parameter: str, value: object) -> InitialPosition:
+        if moment.tzinfo is None:
+            raise InputError(
+                f"{parameter}={value!r} has no time zone",
+                consequence="It would mean different moments on different machines",
+                remedy=f'add it, for example "{moment.replace(tzinfo=UTC).isoformat()}"',
+            )
+        return cls(kind="time", time_ms=int(moment.timestamp() * 1000))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunIdentity(KeptObject):
+    """The identity of a run, or of one of its mapped instances.
+
+    ``run_after`` is part of it, because a run id can be used again; start dates change when a run is cleared.
+    """
 
     dag_id: str
     run_id: str
-    map_index: int
-    run_after: str
-
-    def to_json(self) -> dict[str, Any]:
-        """All four, by name."""
-        return {
-            "dag_id": self.dag_id,
-            "run_id": self.run_id,
-            "map_index": self.map_index,
-            "run_after": self.run_after,
-        }
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Self:
-        """Parse what :meth:`to_json` wrote."""
-        texts = (raw["dag_id"], raw["run_id"], raw["run_after"])
-        if any(not isinstance(text, str) for text in texts):
-            raise TypeError(f"dag_id, run_id and run_after must be strings, not {texts!r}")
-        if isinstance(raw["map_index"], bool) or not isinstance(raw["map_index"], int):
-            raise TypeError(f"map_index {raw['map_index']!r} is not a whole number")
-        return cls(dag_id=texts[0], run_id=texts[1], map_index=raw["map_index"], run_after=texts[2])
+    map_index: MapIndex
+    run_after: Words
+    deployment: Annotated[str | None, Stored(omitted=True)] = None
+    """The address of the Airflow that runs it; None if unknown. Another deployment has runs of the same names."""
 
     def is_of_run(self, other: RunIdentity) -> bool:
-        """Tell whether both are instances of one run, mapped or not."""
-        return (self.dag_id, self.run_id, self.run_after) == (other.dag_id, other.run_id, other.run_after)
+        """Whether both are instances of one run, mapped or not."""
+        return replace(self, map_index=other.map_index) == other
 
     def __str__(self) -> str:
-        """As people name a run."""
+        """``dag/run``, with the index of a mapped instance, for messages."""
         mapped = f"[{self.map_index}]" if self.map_index >= 0 else ""
         return f"{self.dag_id}/{self.run_id}{mapped}"
 
 
 def format_time(milliseconds: int) -> str:
-    """UTC, to the second, ISO 8601."""
-    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    """Format a time as ISO 8601 in UTC, to the second. A time after the year 9999 stays a number."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"{milliseconds} ms"

@@ -1,73 +1,22 @@
-"""What a DAG author may set, checked once, at DAG parse."""
+"""The settings of a capture and of each of its source tables, checked when the DAG is parsed."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_provider_ips.core.errors import InputError
-from airflow_provider_ips.core.identifiers import TableIdentifier, check_xcom_key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from airflow_provider_ips.core.identifiers import MAIN_BRANCH, Source, TableIdentifier, check_xcom_key
+from airflow_provider_ips.core.json_fields import is_whole_number
+from airflow_provider_ips.core.positions import InitialPosition
 
 ALL_OPERATIONS: Final = ("append", "overwrite", "delete")
 ON_OTHER_OPERATION: Final = ("fail", "skip_retention", "skip")
 ON_GAP: Final = ("fail", "resync", "full")
 ON_SUPERSET: Final = ("fail", "allow", "complete")
 EQUALITY_DELETES: Final = ("fail", "carry")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitialPosition:
-    """Where a first run starts: ``full``, ``latest``, behind a snapshot, or behind a time."""
-
-    kind: str
-    snapshot_id: int | None = None
-    time_ms: int | None = None
-
-    @classmethod
-    def parse(cls, value: object) -> InitialPosition:
-        """Read ``full``, ``latest``, a snapshot id (string) or an ISO timestamp."""
-        if value in ("full", "latest"):
-            return cls(kind=str(value))
-        if isinstance(value, datetime):
-            return cls._at(value, value)
-        if isinstance(value, str) and value.isascii() and value.isdigit():
-            return cls._from_digits(value)
-        if isinstance(value, str):
-            try:
-                return cls._at(datetime.fromisoformat(value), value)
-            except ValueError:
-                pass
-        raise InputError(
-            f"initial={value!r} is none of the four forms",
-            consequence="The first run would not know where to start",
-            remedy='use "full", "latest", a snapshot id as a string, or an ISO timestamp with its zone such as '
-            '"2026-10-01T00:00:00+00:00"',
-        )
-
-    @classmethod
-    def _from_digits(cls, value: str) -> InitialPosition:
-        """Eight digits may be a compact ISO date; any other number of digits can only be a snapshot id."""
-        if len(value) != len("20261118"):
-            return cls(kind="snapshot", snapshot_id=int(value))
-        raise InputError(
-            f"initial={value!r} may be a date or a snapshot id",
-            consequence="Guessing would start the first run in the wrong place",
-            remedy='write a date as "2026-11-18T00:00:00+00:00"',
-        )
-
-    @classmethod
-    def _at(cls, moment: datetime, shown: object) -> InitialPosition:
-        if moment.tzinfo is None:
-            raise InputError(
-                f"initial={shown!r} has no time zone",
-                consequence="It would mean different moments on different machines",
-                remedy=f'add it, for example "{moment.replace(tzinfo=UTC).isoformat()}"',
-            )
-        return cls(kind="time", time_ms=int(moment.timestamp() * 1000))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +36,6 @@ class CaptureSettings:
     equality_deletes: str = "fail"
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be right, before any DAG runs with it."""
         _choice("on_other_operation", self.on_other_operation, ON_OTHER_OPERATION)
         _choice("on_gap", self.on_gap, ON_GAP)
         _choice("on_superset", self.on_superset, ON_SUPERSET)
@@ -102,37 +50,45 @@ class CaptureSettings:
             raise InputError(
                 f"on_other_operation={self.on_other_operation!r} contradicts "
                 f"data_operations={list(self.data_operations)}",
-                consequence="With all three operations there is no other operation left to pass over",
+                consequence="With all three operations no other operation remains",
                 remedy='leave on_other_operation out, or set data_operations=("append",)',
             )
         if not self.captures_changes and self.on_superset != "fail":
             raise InputError(
                 f"on_superset={self.on_superset!r} contradicts data_operations={list(self.data_operations)}",
-                consequence="An append capture never carries unchanged rows along",
+                consequence="An append capture never contains unchanged rows",
                 remedy='leave on_superset out, or set data_operations=("append", "overwrite", "delete")',
             )
 
     @property
     def captures_changes(self) -> bool:
-        """All three operations, as opposed to the log of appends."""
+        """Whether all three operations are captured, and not only appends."""
         return len(self.data_operations) > 1
 
     @property
+    def selection_rules(self) -> str:
+        """The settings that choose which rows of a given range are captured, as one text: the same for equal settings.
+
+        Not among them: limits and ``on_gap``, which choose the range, and settings that only refuse or describe.
+        """
+        names = ("data_operations", "on_other_operation", "on_superset")
+        return json.dumps({name: getattr(self, name) for name in names}, sort_keys=True)
+
+    @property
     def start(self) -> InitialPosition:
-        """``initial``, parsed."""
         return InitialPosition.parse(self.initial)
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class SourceTable:
-    """One entry of ``source_tables`` that overrides the operator's settings for that table."""
+    """One entry of ``source_tables``, with settings that override those of the operator."""
 
     table: str
     branch: str
     key: str | None
     overrides: tuple[tuple[str, Any], ...]
 
-    def __init__(self, table: str, *, branch: str = "main", key: str | None = None, **overrides: Any) -> None:
+    def __init__(self, table: str, *, branch: str = MAIN_BRANCH, key: str | None = None, **overrides: Any) -> None:
         TableIdentifier.parse(table)
         unknown = sorted(set(overrides) - {f.name for f in fields(CaptureSettings)})
         if unknown:
@@ -148,12 +104,16 @@ class SourceTable:
         object.__setattr__(self, "overrides", tuple(sorted(overrides.items())))
 
     @property
+    def source(self) -> Source:
+        return Source(self.table, self.branch)
+
+    @property
     def xcom_key(self) -> str:
         """The key under which the ICDC table's name is pushed."""
-        return self.key or (self.table if self.branch == "main" else f"{self.table}.{self.branch}")
+        return self.key or self.source.xcom_key
 
     def settings(self, defaults: CaptureSettings) -> CaptureSettings:
-        """The operator's settings with this table's own on top."""
+        """The operator's settings, overridden by those of this table."""
         return replace(defaults, **dict(self.overrides))
 
 
@@ -166,7 +126,7 @@ def parse_sources(value: object, defaults: CaptureSettings) -> tuple[SourceTable
     sources = tuple(entry if isinstance(entry, SourceTable) else SourceTable(entry) for entry in entries)
     if not sources:
         raise InputError("source_tables is empty", consequence="There is nothing to capture", remedy="name a table")
-    _refuse_duplicates([f"{s.table}@{s.branch}" for s in sources], what="source table")
+    _refuse_duplicates([table.source.full_label for table in sources], what="source table")
     keys = [check_xcom_key(s.xcom_key, what="source key") for s in sources]
     for source in sources:
         settings = source.settings(defaults)
@@ -185,7 +145,7 @@ def _check_branch(table: str, branch: object) -> None:
     if not isinstance(branch, str) or not branch:
         raise InputError(
             f"SourceTable({table!r}) has branch {branch!r}",
-            consequence="No history could be read from it",
+            consequence="No history can be read from it",
             remedy='name a branch, for example "main"',
         )
 
@@ -196,7 +156,7 @@ def _refuse_duplicates(names: Sequence[str], *, what: str) -> None:
         raise InputError(
             f"{what} {twice[0]!r} is there twice",
             consequence="One would overwrite the other",
-            remedy='name each table once, and give clashing ones a key of their own: SourceTable("…", key="…")',
+            remedy='name each table once, and set another key where two are the same: SourceTable("…", key="…")',
         )
 
 
@@ -211,7 +171,7 @@ def _operations(value: object) -> tuple[str, ...]:
     if unknown or not listed:
         raise InputError(
             f"data_operations={value!r} holds unknown operations {unknown}",
-            consequence="Rows would be missed or read twice without anyone noticing",
+            consequence="Rows would silently be missed or read twice",
             remedy='use ("append",) or ("append", "overwrite", "delete")',
         )
     if set(listed) == {"append"}:
@@ -239,24 +199,22 @@ def _check_share(settings: CaptureSettings) -> None:
         return
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
         raise InputError(
-            f"full_refresh_above={share!r} is no share of the table",
-            consequence="It could never be reached, or always",
+            f"full_refresh_above={share!r} is not a share of the table",
+            consequence="It would never be reached, or always",
             remedy="give a number between 0 and 1, for example 0.6",
         )
     if settings.captures_changes:
         raise InputError(
             f"full_refresh_above={share!r} contradicts data_operations={list(settings.data_operations)}",
-            consequence="All live rows do not tell which rows are gone, so a target would keep these",
-            remedy="leave it out; to rebuild a target ask a run for a full refresh (ips_params)",
+            consequence="A capture of all live rows does not show which rows were deleted: a target would keep them",
+            remedy="leave it out; to rebuild a target trigger a run with a full refresh (ips_params)",
         )
 
 
 def _positive(name: str, value: object) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if not is_whole_number(value, least=1) and value is not None:
         raise InputError(
             f"{name}={value!r} is not a whole number above zero",
-            consequence="A capture that may take nothing never moves on",
+            consequence="A capture that may take nothing would never move on",
             remedy=f"leave {name} out for no limit, or set it to 1 or more",
         )

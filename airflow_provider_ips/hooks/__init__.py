@@ -1,1 +1,1 @@
-"""The catalog behind an Airflow connection."""
+"""The hook that opens the Iceberg catalog of an Airflow connection."""

@@ -1,29 +1,29 @@
-"""The catalog behind a connection of type ``iceberg``.
+"""Opens the catalog of a connection of type ``iceberg``.
 
-Importing the official hook costs about a second, so this module is imported in ``execute`` and never at DAG parse.
+Importing the official hook takes about a second, so this module is imported in ``execute`` and never at DAG parse.
 """
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from airflow.providers.apache.iceberg.hooks.iceberg import IcebergHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 from pyiceberg.catalog import load_catalog
 
 from airflow_provider_ips.core.errors import CatalogError, InputError
+from airflow_provider_ips.redaction import redacted_message, remember_secrets
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from airflow.sdk import Connection
     from pyiceberg.catalog import Catalog
 
-_WITHOUT_URI = ("glue", "dynamodb", "bigquery")
-"""Catalogs that find their service by region or project."""
 
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+_WITHOUT_URI = ("glue", "dynamodb", "bigquery")
+"""Catalog types that find their service by region or project."""
 
 
 class IpsHook(IcebergHook):
@@ -31,7 +31,7 @@ class IpsHook(IcebergHook):
     The official Iceberg hook, with the catalog's name taken from the connection.
 
     A JDBC catalog of Spark and PyIceberg's SQL catalog share one database only under the same catalog *name*, which the
-    official hook takes from the connection id. Here it may be set by ``catalog_name`` in the connection's extra.
+    official hook takes from the connection id. Here ``catalog_name`` in the connection's extra can set it.
 
     :param iceberg_conn_id: The :ref:`Iceberg connection id<howto/connection:iceberg>`.
     """
@@ -40,12 +40,11 @@ class IpsHook(IcebergHook):
 
     @cached_property
     def catalog(self) -> Catalog:
-        """The PyIceberg catalog of the connection."""
         conn = self._checked_connection()
-        properties = _properties(conn)
+        properties = catalog_properties(conn)
+        _hide_secrets({**properties, "password": conn.password})
         name = str(properties.pop("catalog_name", "") or self.conn_id)
         _refuse_without_catalog(self.conn_id, properties)
-        _mask(properties.get("uri"))
         if properties.get("type") == "rest" and bool(conn.login) != bool(conn.password):
             self.log.warning(
                 "Connection %s has only one of client id and client secret; both are needed.", self.conn_id
@@ -53,10 +52,9 @@ class IpsHook(IcebergHook):
         try:
             return load_catalog(name, **properties)
         except Exception as error:  # noqa: BLE001 - drivers raise errors of their own
-            # `from None`: PyIceberg's message may quote the URI with its password.
+            # `from None`: what PyIceberg or a driver shows of a connection is in their messages.
             raise CatalogError(
-                f"the catalog of connection {self.conn_id!r} cannot be opened: "
-                f"{type(error).__name__}: {without_credentials(str(error))}",
+                f"the catalog of connection {self.conn_id!r} cannot be opened: {redacted_message(error)}",
                 consequence="No table can be read",
                 remedy="check the connection's host, type and extra, or run `airflow connections test`",
             ) from None
@@ -74,19 +72,14 @@ class IpsHook(IcebergHook):
         if conn.conn_type != self.conn_type:
             raise InputError(
                 f"connection {self.conn_id!r} is of type {conn.conn_type!r}",
-                consequence="It does not say where an Iceberg catalog is",
+                consequence="It does not lead to an Iceberg catalog",
                 remedy="name a connection of type 'iceberg' by iceberg_conn_id",
             )
         return conn
 
 
-def without_credentials(text: str) -> str:
-    """Cut user and password out of every URI in a text."""
-    return _CREDENTIALS.sub("***@", text)
-
-
-def _properties(conn: Connection) -> dict[str, Any]:
-    """Say what the official hook says: the connection's own fields win over its extra."""
+def catalog_properties(conn: Connection) -> dict[str, Any]:
+    """Return the catalog's properties as the official hook does: the connection's fields override its extra."""
     properties: dict[str, Any] = dict(conn.extra_dejson or {})
     if conn.host and conn.host.rstrip("/"):
         properties["uri"] = conn.host.rstrip("/")
@@ -102,20 +95,15 @@ def _refuse_without_catalog(conn_id: str, properties: dict[str, Any]) -> None:
     if properties.get("uri") or kind in _WITHOUT_URI or "py-catalog-impl" in properties or kind == "in-memory":
         return
     raise InputError(
-        f"connection {conn_id!r} names no catalog: neither a host nor 'uri' in its extra (catalog type {kind!r})",
+        f"connection {conn_id!r} does not name a catalog: neither a host nor 'uri' in its extra (type {kind!r})",
         consequence="No table can be looked up through it",
         remedy="set the host to the catalog's URI; for a SQL, Hive or Glue catalog add its type to the extra, "
         'for example {"type": "sql", "uri": "…", "warehouse": "…"}',
     )
 
 
-def _mask(uri: object) -> None:
-    """Keep a password inside a URI out of the logs: Airflow masks only what it knows to be one."""
+def _hide_secrets(properties: Mapping[str, object]) -> None:
+    """Hide a connection's secrets in our errors and in Airflow's logs, which mask only what is called like a secret."""
     from airflow.sdk.log import mask_secret
 
-    try:
-        password = urlsplit(str(uri or "")).password
-    except ValueError:
-        return
-    if password:
-        mask_secret(password)
+    mask_secret([*remember_secrets(properties)])

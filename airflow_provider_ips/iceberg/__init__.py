@@ -1,23 +1,37 @@
-"""Reads table history and manifests through PyIceberg, writes and drops ICDC tables. Imports no Airflow."""
+"""Reads table history and manifests through PyIceberg, writes and drops ICDC tables, without Airflow.
 
-from airflow_provider_ips.iceberg.api import capture
-from airflow_provider_ips.iceberg.captured import captured_partitions
-from airflow_provider_ips.iceberg.dropping import drop_icdc
-from airflow_provider_ips.iceberg.icdc import PreparedIcdc, build_icdc, prepare_icdc
-from airflow_provider_ips.iceberg.places import check_icdc_namespace
-from airflow_provider_ips.iceberg.source import IcebergSource, open_source, position_at
-from airflow_provider_ips.iceberg.survival import find_losses
+The four functions below are the public ones. They are imported when they are first used, because PyIceberg takes most
+of a second to import.
+"""
 
-__all__ = [
-    "IcebergSource",
-    "PreparedIcdc",
-    "build_icdc",
-    "capture",
-    "captured_partitions",
-    "check_icdc_namespace",
-    "drop_icdc",
-    "find_losses",
-    "open_source",
-    "position_at",
-    "prepare_icdc",
-]
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow_provider_ips.iceberg.api import capture
+    from airflow_provider_ips.iceberg.icdc.leftovers import drop_icdc
+    from airflow_provider_ips.iceberg.icdc.lost_files import find_losses
+    from airflow_provider_ips.iceberg.partitions.partition_sets import captured_partitions
+
+__all__ = ["capture", "captured_partitions", "drop_icdc", "find_losses"]
+
+_HOMES = {
+    "capture": "airflow_provider_ips.iceberg.api",
+    "captured_partitions": "airflow_provider_ips.iceberg.partitions.partition_sets",
+    "drop_icdc": "airflow_provider_ips.iceberg.icdc.leftovers",
+    "find_losses": "airflow_provider_ips.iceberg.icdc.lost_files",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,1 +1,1 @@
-"""What a click on a task of the Airflow UI leads to."""
+"""The links that the Airflow UI shows on captures and commits."""

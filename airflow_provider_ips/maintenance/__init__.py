@@ -1,1 +1,1 @@
-"""What people do to checkpoints and ICDC tables, for the command line and for the maintenance DAG alike."""
+"""The commands of `airflow ips` and of the maintenance DAG: they show, check and change checkpoints and ICDC tables."""

@@ -1,13 +1,23 @@
-"""The verb doctor: look at everything a run depends on, before a run does."""
+"""The command doctor: checks everything that a run depends on, before a run does.
+
+A process on an Airflow server can look up more than a task can: the DAGs that Airflow has stored, and its secrets
+backends. That is in :class:`Server`.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from airflow_provider_ips.core.checkups import (
+from airflow_provider_ips import config
+from airflow_provider_ips.assets.uris import SCHEME, TableUri
+from airflow_provider_ips.checkpoints.variable import ServerVariables
+from airflow_provider_ips.core.advice.checks import (
     Finding,
     Status,
     captures_changes,
@@ -16,171 +26,148 @@ from airflow_provider_ips.core.checkups import (
     check_retention,
     check_stages,
 )
+from airflow_provider_ips.core.advice.retention import usual_gap_ms
+from airflow_provider_ips.core.checkpoint.document import Checkpoint
+from airflow_provider_ips.core.checkpoint.entries import SourcePosition
+from airflow_provider_ips.core.checkpoint.store import CheckpointStore
 from airflow_provider_ips.core.errors import CheckpointError, IpsError
-from airflow_provider_ips.core.identifiers import variable_key
-from airflow_provider_ips.core.retention import usual_gap_ms
-from airflow_provider_ips.maintenance.desk import now_ms, open_catalog, open_stores
+from airflow_provider_ips.core.identifiers import Source, variable_key
+from airflow_provider_ips.maintenance.console import ConnectionOptions, Console, Row, open_stores
+from airflow_provider_ips.runs.environment import now_ms, open_catalog
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Iterator, Mapping
-
+    from airflow.serialization.definitions.dag import SerializedDAG
     from pyiceberg.catalog import Catalog
 
-    from airflow_provider_ips.core.checkpoint import Checkpoint, SourcePosition
-    from airflow_provider_ips.core.store import CheckpointStore
-    from airflow_provider_ips.maintenance.desk import Desk, Row
 
-RUNS_LOOKED_AHEAD: Final = 10
+@dataclass(frozen=True, kw_only=True)
+class DoctorOptions(ConnectionOptions):
+    """What to examine: one consumer or all, and the ICDC namespace."""
+
+    consumer: str | None = None
+    namespace: str | None = None
+    write_probe: bool = False
 
 
-def doctor(desk: Desk, args: Namespace) -> None:
-    """Print what was looked at and how it is, what is bad first."""
-    findings = list(examine(desk, args))
+def doctor(console: Console, options: DoctorOptions, *, server: Server | None = None) -> None:
+    """Print every check with its status, problems first.
+
+    :param server: Airflow's stored DAGs and secrets backends; None in a task, which cannot see them.
+    """
+    findings = list(examine(console, options, server))
     order = [Status.PROBLEM, Status.WARNING, Status.UNKNOWN, Status.OK]
-    desk.show([_row(finding) for finding in sorted(findings, key=lambda f: order.index(f.status))])
+    console.show([_row(finding) for finding in sorted(findings, key=lambda f: order.index(f.status))])
     bad = sum(finding.status is Status.PROBLEM for finding in findings)
-    desk.say(f"{bad} problems, {sum(f.status is Status.WARNING for f in findings)} warnings.")
+    console.say(f"{bad} problems, {sum(f.status is Status.WARNING for f in findings)} warnings.")
 
 
-def examine(desk: Desk, args: Namespace) -> Iterator[Finding]:
-    """Everything, of one consumer or of all."""
+def examine(console: Console, options: DoctorOptions, server: Server | None) -> Iterator[Finding]:
+    """Check everything that the runs of one consumer, or of all, depend on."""
     checkpoints: dict[str, Checkpoint] = {}
     stores: Mapping[str, CheckpointStore] = {}
     try:
-        stores = open_stores(desk, args)
+        stores = open_stores(console, options)
     except IpsError as error:
-        yield _problem("stores", f"connection {args.conn_id}", error)
+        yield Finding.of_error("stores", f"connection {options.conn_id}", error)
     for name, store in stores.items():
-        yield from _read_all(name, store, args.consumer, checkpoints)
-    for consumer in checkpoints or ([args.consumer] if args.consumer else []):
-        yield from check_shadows(desk, consumer)
+        yield from _read_all(name, store, options.consumer, checkpoints)
+    for consumer in checkpoints or ([options.consumer] if options.consumer else []):
+        yield check_shadows(consumer, server)
     try:
-        catalog = open_catalog(args)
+        catalog = open_catalog(options.conn_id)
     except IpsError as error:
-        yield _problem("catalog", f"connection {args.conn_id}", error)
+        yield Finding.of_error("catalog", f"connection {options.conn_id}", error)
         return
-    yield from check_namespace(catalog, args)
-    writers = _writers(desk, stores, checkpoints) if checkpoints else {}
+    yield from check_namespace(catalog, options)
+    writers = _writers(server, stores, checkpoints) if checkpoints else {}
     for checkpoint in checkpoints.values():
         for entry in checkpoint.positions:
-            yield _check_stages(desk, checkpoint, entry, writers)
-            yield from _check_source(desk, catalog, checkpoint, entry)
+            yield from _check_source(server, catalog, checkpoint, entry, writers)
 
 
-def check_shadows(desk: Desk, consumer: str) -> Iterator[Finding]:
-    """A Variable that is set elsewhere too is read from there, and what a commit writes is never seen again."""
+def check_shadows(consumer: str, server: Server | None) -> Finding:
+    """Check that the Variable is not set elsewhere too: reads would come from there, and commits have no effect."""
     key = variable_key(consumer)
     name = f"AIRFLOW_VAR_{key.upper()}"
     if name in os.environ:
-        yield Finding(
-            check="shadows",
-            subject=consumer,
-            status=Status.PROBLEM,
-            finding=f"environment variable {name} shadows Variable {key!r}",
-            remedy=f"unset {name} wherever Airflow runs",
-        )
-        return
-    shadowing = desk.who_shadows(key)
-    if shadowing is None:
-        yield Finding(
-            check="shadows", subject=consumer, status=Status.UNKNOWN, finding="secrets backends cannot be asked here"
-        )
-    elif shadowing:
-        yield Finding(
-            check="shadows",
-            subject=consumer,
-            status=Status.PROBLEM,
-            finding=f"secrets backend {shadowing} shadows Variable {key!r}",
-            remedy=f"remove {key!r} there",
-        )
-    else:
-        yield Finding(check="shadows", subject=consumer, status=Status.OK, finding=f"nothing shadows Variable {key!r}")
+        finding = f"environment variable {name} shadows Variable {key!r}"
+        return Finding("shadows", consumer, Status.PROBLEM, finding, f"unset {name} wherever Airflow runs")
+    if server is None:
+        return Finding("shadows", consumer, Status.UNKNOWN, "a task cannot see secrets backends")
+    if backend := server.secrets_backend_with(key):
+        finding = f"secrets backend {backend} shadows Variable {key!r}"
+        return Finding("shadows", consumer, Status.PROBLEM, finding, f"remove {key!r} there")
+    return Finding("shadows", consumer, Status.OK, f"nothing shadows Variable {key!r}")
 
 
-def check_namespace(catalog: Catalog, args: Namespace) -> Iterator[Finding]:
-    """Rights on the ICDC namespace, and that no ICDC table there could be purged by accident."""
-    from airflow_provider_ips.iceberg.garbage import find_icdc
-    from airflow_provider_ips.iceberg.probing import probe_namespace
-    from airflow_provider_ips.operators._context import configured_namespace
+def check_namespace(catalog: Catalog, options: DoctorOptions) -> Iterator[Finding]:
+    """Check the rights on the ICDC namespace, and that no ICDC table in it could be purged by accident."""
+    from airflow_provider_ips.iceberg.icdc.leftovers import find_icdc_tables
+    from airflow_provider_ips.iceberg.icdc.namespace import probe_namespace
 
-    namespace = args.namespace or configured_namespace()
+    namespace = options.namespace or config.ICDC_NAMESPACE.read()
     try:
-        if args.write_probe:
-            yield Finding(
-                check="rights", subject=namespace, status=Status.OK, finding=probe_namespace(catalog, namespace)
-            )
+        if options.write_probe:
+            yield Finding("rights", namespace, Status.OK, probe_namespace(catalog, namespace))
+        elif catalog.namespace_exists(tuple(namespace.split("."))):
+            finding = "it can be read; --write-probe also creates and drops a table in it"
+            yield Finding("rights", namespace, Status.UNKNOWN, finding)
         else:
-            there = catalog.namespace_exists(tuple(namespace.split(".")))
-            yield Finding(
-                check="rights",
-                subject=namespace,
-                status=Status.UNKNOWN,
-                finding="it can be looked at; --write-probe makes and drops a table in it"
-                if there
-                else "it does not exist yet; the first capture makes it",
-            )
-        tables = find_icdc(catalog, namespace)
+            yield Finding("rights", namespace, Status.UNKNOWN, "it does not exist yet; the first capture creates it")
+        tables = find_icdc_tables(catalog, namespace)
     except IpsError as error:
-        yield _problem("rights", namespace, error)
+        yield Finding.of_error("rights", namespace, error)
         return
-    unsafe = [table.name for table in tables if table.gc_enabled]
-    yield Finding(
-        check="purge",
-        subject=namespace,
-        status=Status.PROBLEM if unsafe else Status.OK,
-        finding=f"{', '.join(unsafe)}: 'gc.enabled' is not false, so DROP … PURGE would delete the source's data files"
-        if unsafe
-        else f"engines refuse to purge any of its {len(tables)} ICDC tables",
-        remedy="set the table property gc.enabled=false again" if unsafe else "",
-    )
+    if unsafe := ", ".join(table.name for table in tables if table.gc_enabled):
+        finding = f"{unsafe}: 'gc.enabled' is not false, so DROP … PURGE would delete the source's data files"
+        yield Finding("purge", namespace, Status.PROBLEM, finding, "set the table property gc.enabled=false again")
+    else:
+        yield Finding("purge", namespace, Status.OK, f"engines refuse to purge any of its {len(tables)} ICDC tables")
 
 
 def _read_all(name: str, store: CheckpointStore, only: str | None, found: dict[str, Checkpoint]) -> Iterator[Finding]:
     try:
         consumers = [only] if only else list(store.consumers())
     except IpsError as error:
-        yield _problem("checkpoint", f"store {name}", error)
+        yield Finding.of_error("checkpoint", f"store {name}", error)
         return
     for consumer in consumers:
         try:
             checkpoint = store.read(consumer, even_if_moved=True)
         except CheckpointError as error:
-            yield _problem("checkpoint", f"{consumer} ({name})", error)
+            yield Finding.of_error("checkpoint", f"{consumer} ({name})", error)
             continue
         if checkpoint is not None and checkpoint.moved_to is None:
             if consumer in found:
-                yield Finding(
-                    check="checkpoint",
-                    subject=consumer,
-                    status=Status.PROBLEM,
-                    finding="both stores hold a checkpoint that can be used",
-                    remedy="compare them by `airflow ips show` with --store, and remove the one that is wrong",
-                )
+                remedy = "compare them by `airflow ips show` with --store, and remove the one that is wrong"
+                yield Finding("checkpoint", consumer, Status.PROBLEM, "both stores hold a usable checkpoint", remedy)
             found[consumer] = checkpoint
-            said = f"readable, at revision {checkpoint.revision}"
-            yield Finding(check="checkpoint", subject=f"{consumer} ({name})", status=Status.OK, finding=said)
+            finding = f"readable, at revision {checkpoint.revision}"
+            yield Finding("checkpoint", f"{consumer} ({name})", Status.OK, finding)
 
 
 def _writers(
-    desk: Desk, stores: Mapping[str, CheckpointStore], examined: Mapping[str, Checkpoint]
-) -> dict[str, str] | None:
-    """Who writes changes to which table: targets of stages that capture changes themselves, or say that they do."""
-    found: dict[str, str] = {}
-    for checkpoint in _everyone(stores, examined):
-        dag_id = dag_of(checkpoint)
+    server: Server | None, stores: Mapping[str, CheckpointStore], examined: Mapping[str, Checkpoint]
+) -> dict[Source, str] | None:
+    """Map tables to the consumer whose stage changes rows in them; None where stored DAGs cannot be read.
+
+    A stage changes rows in its targets if it captures changes itself, or if its commit says so.
+    """
+    found: dict[Source, str] = {}
+    for checkpoint in _all_checkpoints(stores, examined):
+        dag_id = last_dag(checkpoint)
         if dag_id is None:
             continue
-        takes_changes = any(captures_changes(checkpoint, p.source, p.branch) for p in checkpoint.positions)
-        targets = desk.targets_of(dag_id, checkpoint.consumer, changed=not takes_changes)
-        if targets is None:
+        if server is None:
             return None
+        has_changes = any(captures_changes(checkpoint, p.source) for p in checkpoint.positions)
+        targets = server.tables_written(dag_id, checkpoint.consumer, only_changed=not has_changes)
         found.update(dict.fromkeys(targets, checkpoint.consumer))
     return found
 
 
-def _everyone(stores: Mapping[str, CheckpointStore], examined: Mapping[str, Checkpoint]) -> Iterator[Checkpoint]:
-    """Every checkpoint that can be read, also where one consumer is examined: the stage before it is another one."""
+def _all_checkpoints(stores: Mapping[str, CheckpointStore], examined: Mapping[str, Checkpoint]) -> Iterator[Checkpoint]:
+    """Read every checkpoint, also if only one consumer is examined: the stage before it is another consumer."""
     yield from examined.values()
     for store in stores.values():
         with suppress(IpsError):
@@ -191,63 +178,44 @@ def _everyone(stores: Mapping[str, CheckpointStore], examined: Mapping[str, Chec
                         yield found
 
 
-def _check_stages(
-    desk: Desk, checkpoint: Checkpoint, entry: SourcePosition, writers: Mapping[str, str] | None
-) -> Finding:
-    return check_stages(
-        f"{entry.source}@{entry.branch}",
-        _subject(checkpoint, entry),
-        captures_changes=captures_changes(checkpoint, entry.source, entry.branch),
-        on_other_operation=_on_other_operation(desk, checkpoint),
-        writers=writers,
-    )
-
-
-def dag_of(checkpoint: Checkpoint) -> str | None:
-    """The DAG whose run committed last."""
+def last_dag(checkpoint: Checkpoint) -> str | None:
+    """Return the id of the DAG whose run committed last; None if no run has."""
     return next((c.run.dag_id for c in reversed(checkpoint.history) if c.run is not None), None)
 
 
-def _on_other_operation(desk: Desk, checkpoint: Checkpoint) -> str:
-    dag_id = dag_of(checkpoint)
-    return (None if dag_id is None else desk.on_other_operation(dag_id, checkpoint.consumer)) or "fail"
+def _on_other_operation(server: Server | None, checkpoint: Checkpoint) -> str:
+    dag_id = last_dag(checkpoint)
+    if server is None or dag_id is None:
+        return "fail"
+    return server.on_other_operation(dag_id, checkpoint.consumer) or "fail"
 
 
-def _subject(checkpoint: Checkpoint, entry: SourcePosition) -> str:
-    return f"{checkpoint.consumer}: {entry.source}" + (f"@{entry.branch}" if entry.branch != "main" else "")
+def _check_source(
+    server: Server | None,
+    catalog: Catalog,
+    checkpoint: Checkpoint,
+    entry: SourcePosition,
+    writers: Mapping[Source, str] | None,
+) -> Iterator[Finding]:
+    from airflow_provider_ips.iceberg.source.iceberg_source import open_source
+    from airflow_provider_ips.iceberg.source.retention import retention_of
 
-
-def _check_source(desk: Desk, catalog: Catalog, checkpoint: Checkpoint, entry: SourcePosition) -> Iterator[Finding]:
-    from airflow_provider_ips.iceberg import open_source
-    from airflow_provider_ips.iceberg.retention import retention_of
-
-    subject, dag_id = _subject(checkpoint, entry), dag_of(checkpoint)
+    subject, dag_id = f"{checkpoint.consumer}: {entry.source}", last_dag(checkpoint)
+    judged: dict[str, Any] = {
+        "captures_changes": captures_changes(checkpoint, entry.source),
+        "on_other_operation": _on_other_operation(server, checkpoint),
+    }
+    yield check_stages(entry.source, subject, writers=writers, **judged)
     try:
-        source = open_source(catalog, entry.source, entry.branch)
+        source = open_source(catalog, entry.source)
         yield check_lineage(source, entry.position, subject)
-        gaps = (usual_gap_ms(checkpoint.history), None if dag_id is None else desk.schedule_gap_ms(dag_id))
-        gap_ms = max((gap for gap in gaps if gap is not None), default=None)
+        scheduled_ms = None if server is None or dag_id is None else server.schedule_gap_ms(dag_id)
+        gap_ms = max((gap for gap in (usual_gap_ms(checkpoint.history), scheduled_ms) if gap is not None), default=None)
         facts = None if gap_ms is None else retention_of(source, back_to_ms=now_ms() - gap_ms)
         yield check_retention(facts, subject, gap_ms=gap_ms, now_ms=now_ms())
-        yield check_operations(
-            source,
-            entry.position,
-            subject,
-            captures_changes=captures_changes(checkpoint, entry.source, entry.branch),
-            on_other_operation=_on_other_operation(desk, checkpoint),
-        )
+        yield check_operations(source, entry.position, subject, **judged)
     except IpsError as error:
-        yield _problem("source", subject, error)
-
-
-def longest_gap_ms(moments_ms: Iterator[int]) -> int | None:
-    """The longest time between two of the next runs: a schedule may rest over the weekend."""
-    ahead = list(islice(moments_ms, RUNS_LOOKED_AHEAD))
-    return max((later - earlier for earlier, later in pairwise(ahead)), default=None)
-
-
-def _problem(check: str, subject: str, error: IpsError) -> Finding:
-    return Finding(check=check, subject=subject, status=Status.PROBLEM, finding=error.problem, remedy=error.remedy)
+        yield Finding.of_error("source", subject, error)
 
 
 def _row(finding: Finding) -> Row:
@@ -258,3 +226,73 @@ def _row(finding: Finding) -> Row:
         "finding": finding.finding,
         "remedy": finding.remedy or None,
     }
+
+
+RUNS_LOOKED_AHEAD: Final = 10
+_ALIAS_PREFIX: Final = "ips:"
+"""How the names of a commit's asset aliases begin; the asset's URI follows."""
+
+
+class Server:
+    """Airflow's metadata database and secrets backends, as the command `airflow ips doctor` uses them."""
+
+    def secrets_backend_with(self, key: str) -> str | None:
+        """Name a secrets backend that also holds a Variable; None if no backend does."""
+        return ServerVariables().shadowed_by(key)
+
+    def schedule_gap_ms(self, dag_id: str) -> int | None:
+        """Return the longest time between two of a DAG's next runs; None if it is not scheduled by time."""
+        dag = _stored(dag_id)
+        if dag is None or not dag.timetable.can_be_scheduled:
+            return None
+        now = datetime.now(tz=UTC)
+        infos = dag.iter_dagrun_infos_between(now, now + timedelta(days=400))
+        ahead = [info.run_after for info in islice(infos, RUNS_LOOKED_AHEAD)]
+        # The longest, because a schedule may skip the weekend.
+        gaps = (later - earlier for earlier, later in pairwise(ahead))
+        return max((int(gap.total_seconds() * 1000) for gap in gaps), default=None)
+
+    def on_other_operation(self, dag_id: str, consumer: str) -> str | None:
+        """Return the parameter of that name of a consumer's capture; None if the DAG has no such capture."""
+        return getattr(_capture_of(_stored(dag_id), consumer), "on_other_operation", None)
+
+    def tables_written(self, dag_id: str, consumer: str, *, only_changed: bool = False) -> set[Source]:
+        """Return the tables that the commits downstream of a consumer's capture declare as targets.
+
+        :param only_changed: Only tables of commits that declare that the job changes rows (``target_changes``).
+        """
+        dag = _stored(dag_id)
+        capture = _capture_of(dag, consumer)
+        if dag is None or capture is None:
+            return set()
+        downstream = [dag.get_task(name) for name in capture.get_flat_relative_ids(upstream=False)]
+        commits = [task for task in downstream if task.task_type == "IpCommitOperator"]
+        return {
+            table
+            for commit in commits
+            if not only_changed or getattr(commit, "target_changes", False)
+            for table in _targets(commit)
+        }
+
+
+def _stored(dag_id: str) -> SerializedDAG | None:
+    from airflow.models.serialized_dag import SerializedDagModel
+
+    return SerializedDagModel.get_dag(dag_id)
+
+
+def _capture_of(dag: SerializedDAG | None, consumer: str) -> Any | None:  # noqa: ANN401 - an operator as Airflow stores it
+    for task in () if dag is None else dag.tasks:
+        if consumer == (getattr(task, "consumer", None) or f"{task.dag_id}.{task.task_id}"):
+            return task
+    return None
+
+
+def _targets(commit: Any) -> Iterator[Source]:  # noqa: ANN401 - an operator as Airflow stores it
+    verified = getattr(commit, "verify_target", None)
+    if verified and "{{" not in verified:
+        yield Source(verified)
+    for outlet in commit.outlets or ():
+        uri = getattr(outlet, "uri", None) or outlet.name.removeprefix(_ALIAS_PREFIX)
+        if uri.startswith(f"{SCHEME}://"):
+            yield TableUri.parse(uri).source

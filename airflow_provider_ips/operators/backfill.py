@@ -2,74 +2,78 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from airflow.sdk import BaseOperator, SkipMixin
+from airflow.sdk import SkipMixin
 
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable, parse_sources
-from airflow_provider_ips.operators import _context
-from airflow_provider_ips.operators._backfill_asked import RUNS, WISHES, asked_of, bounds_of, check_arguments, names_of
-from airflow_provider_ips.operators._parameters import check_choice, entries_of, is_template
+from airflow_provider_ips.dag_checks.arguments import check_choice, read_source_dicts
+from airflow_provider_ips.dag_graph import BackfillTask, is_template
 from airflow_provider_ips.operators.capture import ON_ACTIVE_RUN
+from airflow_provider_ips.retries import at_once
+from airflow_provider_ips.runs import environment
+from airflow_provider_ips.runs.backfill.request import RANGE_ARGUMENTS, RUNS, check_arguments, read_backfill_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow.sdk import Context
 
-    from airflow_provider_ips.operators._backfill_plan import Planned, Wanted
 
 AS_OF: Final = ("capture", "plan")
 
 
-class IpBackfillOperator(BaseOperator, SkipMixin):
+class IpBackfillOperator(BackfillTask, SkipMixin):
     """
     Plan a backfill of one table in bounded chunks, for a task group that is expanded over them.
 
     Every instance of the group captures one chunk, detached from the live checkpoint, processes and commits it. So the
-    grid shows how far it is, a chunk that failed is cleared by itself, and live runs go on meanwhile.
+    grid shows the progress, a chunk that failed is cleared by itself, and live runs continue meanwhile.
 
-    Returns the chunks, and pushes the XCom ``backfill``: what was asked for, and per chunk and stage the partitions,
+    Returns the chunks, and pushes the XCom ``backfill``: the request, and for each chunk and stage the partitions,
     files and bytes.
 
-    What is asked for is said by the arguments, or by the trigger form
-    (:func:`~airflow_provider_ips.params.ips_params`), which goes first.
+    The request comes from the trigger form (:func:`~airflow_provider_ips.params.ips_params`), or else from the
+    arguments.
 
     :param source_table: ``"db.t"``, a :class:`SourceTable`, or a dict of its arguments. (templated)
     :param iceberg_conn_id: The :ref:`Iceberg connection id<howto/connection:iceberg>` of the catalog. (templated)
-    :param partitions: A filter on partition columns: all live rows of these partitions. With a range, what of it lies
-        there. (templated)
-    :param since_snapshot: A snapshot id, as text: a range that begins behind it. (templated)
-    :param since_time: An ISO timestamp with its zone: a range that begins behind what the table showed then.
+    :param partitions: A filter on partition columns: all live rows of these partitions, or of a range only the rows
+        that were added to them. (templated)
+    :param since_snapshot: A snapshot id, as text: the range begins after it. (templated)
+    :param since_time: An ISO timestamp with its zone: the range begins after the snapshot that was current then.
         (templated)
-    :param until_snapshot: The last snapshot of the range; nothing: the newest. (templated)
-    :param until_time: The same by time. (templated)
-    :param everything: A filter that selects the whole table is meant so; without a filter and a range: the whole table.
-    :param runs: Which kinds of backfills the job of the group stands: ``"partitions"``, ``"full"``, ``"snapshot"``,
-        ``"time"``; others are refused. A job that replaces whole days stands the first two only: a range hands over the
-        rows that were added, and not those that the day had before.
-    :param chunk_by: The partition column whose values are kept together; the default is one of days or moments that the
-        filter compares or the table is partitioned by, else another one of these. (templated)
-    :param max_partitions: How many values of that column one chunk takes at most.
-    :param max_snapshots: How many snapshots one chunk of a range takes at most.
-    :param max_files: How many files one chunk takes at most; a single value or snapshot may have more.
-    :param max_bytes: How many bytes one chunk takes at most; a single value or snapshot may have more.
-    :param as_of: Of which moment the rows of partitions are: ``"capture"``, when their chunk is captured, or
+    :param until_snapshot: The last snapshot of the range; the default is the newest. (templated)
+    :param until_time: An ISO timestamp with its zone: the range ends with the snapshot that was current then.
+        (templated)
+    :param everything: Confirms a filter that selects the whole table; without a filter and a range, requests the whole
+        table.
+    :param runs: Which kinds of backfills the job of the group can process: ``"partitions"``, ``"full"``,
+        ``"snapshot"``, ``"time"``; others are refused. A job that replaces whole days can process the first two only: a
+        range contains the rows that were added to a day, and not those that it had before.
+    :param chunk_by: The partition column whose values are not split; the default is a column of days or moments that
+        the filter compares or the table is partitioned by, or else another one of these. (templated)
+    :param max_partitions: The most values of that column in one chunk.
+    :param max_snapshots: The most snapshots in one chunk of a range.
+    :param max_files: The most files in one chunk; a single value or snapshot may have more.
+    :param max_bytes: The most bytes in one chunk; a single value or snapshot may have more.
+    :param as_of: Which rows of partitions a chunk takes: those that are live at its ``"capture"``, or at the
         ``"plan"``. (templated)
     :param target_tables: What the group writes: no two backfills write the same part of one of them at the same time.
-        The default is what the commits behind say. (templated)
-    :param stages: Tables further down, for the dry run: what the same filter selects there. (templated)
-    :param on_active_backfill: When another backfill is at work on the same part of a target: ``"fail"``, or ``"wait"``
-        until it is not.
-    :param dry_run: Say what would be done, in the log and in the XCom ``backfill``, and skip all that is behind.
-    :param follow_params: Do what the run's params ask for.
+        The default is what the downstream commits name. (templated)
+    :param stages: Tables of later stages, for the dry run: what the same filter selects there. (templated)
+    :param on_active_backfill: What to do while another backfill writes the same part of a target: ``"fail"``, or
+        ``"wait"``.
+    :param dry_run: Only report what would be done, in the log and in the XCom ``backfill``, and skip all downstream
+        tasks.
+    :param follow_params: Follow the run's params.
     """
 
     template_fields: Sequence[str] = (
         "source_table",
         "iceberg_conn_id",
-        *WISHES,
+        *RANGE_ARGUMENTS,
         "chunk_by",
         "as_of",
         "target_tables",
@@ -77,7 +81,6 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
     )
     ui_color = "#e6dff0"
     inherits_from_skipmixin = True
-    _ips_backfill: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -126,121 +129,56 @@ class IpBackfillOperator(BaseOperator, SkipMixin):
         # BaseOperator has a method of this name.
         self.is_dry_run = dry_run
         self.follow_params = follow_params
-        self._check()
-
-    def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Plan, claim the targets, and return the chunks; or say what they would be, and skip the rest."""
-        from airflow_provider_ips.operators import _claims
-        from airflow_provider_ips.operators._backfill_run import BackfillRun
-
-        wanted = self._wanted(context)
-        catalog = _context.open_catalog(self.iceberg_conn_id)
-        run = BackfillRun(wanted=wanted, catalog=catalog, ti=context["ti"], now_ms=_context.now_ms())
-        planned = run.plan()
-        self._tell(planned)
-        context["ti"].xcom_push(key="backfill", value=planned.to_json())
-        if wanted.asked.dry_run:
-            self._skip_the_rest(context)
-            return []
-        if (other := run.claim(planned)) is not None:
-            mine = next(claim for claim in run.claims_of(planned) if claim.target == other.target)
-            _claims.give_way(context, mine, other, waits=self.on_active_backfill == "wait")
-        self._say_next(planned)
-        return [chunk.to_json() for chunk in planned.chunks]
-
-    def _check(self) -> None:
-        check_choice("on_active_backfill", self.on_active_backfill, ON_ACTIVE_RUN)
-        if not is_template(self.as_of):
-            check_choice("as_of", self.as_of, AS_OF)
-        for name, value in (("everything", self.everything), ("dry_run", self.is_dry_run)):
+        check_choice("on_active_backfill", on_active_backfill, ON_ACTIVE_RUN)
+        if not is_template(as_of):
+            check_choice("as_of", as_of, AS_OF)
+        for name, value in (("everything", everything), ("dry_run", dry_run), ("follow_params", follow_params)):
             check_choice(name, value, (True, False))
-        check_choice("follow_params", self.follow_params, (True, False))
         check_arguments(self)
         self.checked_sources()
 
     def checked_sources(self) -> tuple[tuple[SourceTable, CaptureSettings], ...]:
-        """The one table, as far as it is known when the DAG file is read."""
-        return () if is_template(self.source_table) else (self._source(),)
-
-    def _source(self) -> tuple[SourceTable, CaptureSettings]:
-        sources = parse_sources(entries_of(self.source_table), CaptureSettings())
+        """Return the one table, unless it is a template that is not rendered yet."""
+        if is_template(self.source_table):
+            return ()
+        sources = parse_sources(read_source_dicts(self.source_table), CaptureSettings())
         if len(sources) != 1:
             raise InputError(
                 f"source_table names {len(sources)} tables",
                 consequence="Chunks of several tables need not fit together",
                 remedy="backfill one table; a job that joins others reads them in full",
             )
-        return sources[0], sources[0].settings(CaptureSettings())
+        return ((sources[0], sources[0].settings(CaptureSettings())),)
 
-    def _wanted(self, context: Context) -> Wanted:
-        from airflow_provider_ips.operators._asking import asked_in_chunks
-        from airflow_provider_ips.operators._backfill_plan import Wanted
-        from airflow_provider_ips.operators._claims import unnamed
+    @at_once()
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Plan, claim the targets, and return the chunks; or report them in a dry run, and skip downstream tasks."""
+        from airflow_provider_ips.core.backfill.claims import plan_conflict_error
+        from airflow_provider_ips.runs.backfill.plan import next_step_line, plan_lines
+        from airflow_provider_ips.runs.backfill.planner import BackfillPlanner
+        from airflow_provider_ips.runs.claims import fail_or_wait, open_claims
 
-        form, limits = asked_in_chunks(context, follow_params=self.follow_params)
-        asked = asked_of(self, form)
-        source, settings = self._source()
-        bounds, notes = bounds_of(self, limits, asked)
-        targets = self._targets(context)
-        return Wanted(
-            run=_context.run_identity(context),
-            task_id=self.task_id,
-            source=source,
-            settings=settings,
-            asked=asked,
-            chunk_by=self.chunk_by,
-            bounds=bounds,
-            as_of_plan=self.as_of == "plan",
-            targets=targets or (unnamed(self.dag_id),),
-            stages=names_of(self.stages),
-            max_chunks=_max_chunks(),
-            notes=notes if targets else (*notes, _NO_TARGET),
+        ti = context["ti"]
+        ((table, settings),) = self.checked_sources()
+        request = read_backfill_request(context, self, table, settings)
+        catalog = environment.open_catalog(self.iceberg_conn_id)
+        planner = BackfillPlanner(
+            request=request, catalog=catalog, claims=open_claims(context), now_ms=environment.now_ms()
         )
-
-    def _targets(self, context: Context) -> tuple[str, ...]:
-        """Of commits behind it, unless it is said."""
-        from airflow_provider_ips.operators import _wiring
-        from airflow_provider_ips.operators._claims import targets_of
-
-        named = tuple(name if "@" in name else f"{name}@main" for name in names_of(self.target_tables))
-        task = context["dag"].task_dict[self.task_id]
-        behind: list[Any] = [t for t in task.get_flat_relatives(upstream=False) if _wiring.is_commit(t)]
-        return named or targets_of(behind)
-
-    def _tell(self, planned: Planned) -> None:
-        from airflow_provider_ips.operators._backfill_log import plan_lines
-
-        for line in plan_lines(planned):
+        plan = planner.plan()
+        for line in plan_lines(plan):
             self.log.info("%s", line)
-        for warning in planned.warnings:
+        for warning in plan.warnings:
             self.log.warning("%s", warning)
-
-    def _say_next(self, planned: Planned) -> None:
-        chunks = len(planned.chunks)
-        self.log.info(
-            "Next: %s",
-            f"the task group behind takes {chunks} chunk{'' if chunks == 1 else 's'}, one an instance. The checkpoint "
-            "stays where it is."
-            if chunks
-            else "nothing to do.",
-        )
-
-    def _skip_the_rest(self, context: Context) -> None:
-        """What is mapped over the chunks is skipped because there are none; what is not, is skipped by name."""
-        task, ti = context["task"], context["ti"]
-        self.log.info("Next: nothing was made or moved. Trigger the DAG without the dry run to do this.")
-        ti.xcom_push(key="return_value", value=[])
-        self.skip(ti=ti, tasks=[t for t in task.get_flat_relatives(upstream=False) if not t.is_teardown])
-
-
-_NO_TARGET: Final = (
-    "no target is known: backfills by other DAGs that write the same table at the same time will not be noticed. Say "
-    "target_tables here, or verify_target or target_assets at the commit"
-)
-
-
-def _max_chunks() -> int:
-    """As many instances as Airflow maps."""
-    from airflow.sdk.configuration import conf
-
-    return int(conf.getint("core", "max_map_length", fallback=1024))
+        ti.xcom_push(key="backfill", value=plan.to_json())
+        is_dry = request.run_request.dry_run
+        if not is_dry and (conflict := planner.claim_targets(plan)) is not None:
+            mine, other = conflict
+            fail_or_wait(context, other, plan_conflict_error(mine, other), waits=self.on_active_backfill == "wait")
+        self.log.info("%s", next_step_line(plan))
+        if is_dry:
+            # Tasks that are mapped over the chunks are skipped because there are none, the others by name.
+            ti.xcom_push(key="return_value", value=[])
+            relatives = context["task"].get_flat_relatives(upstream=False)
+            self.skip(ti=ti, tasks=[task for task in relatives if not task.is_teardown])
+        return [] if is_dry else [chunk.to_json() for chunk in plan.chunks]

@@ -1,1 +1,1 @@
-"""What the package adds to Airflow's API server."""
+"""The Airflow plugin, by which the API server gets our page and links."""

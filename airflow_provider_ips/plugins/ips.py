@@ -1,7 +1,7 @@
-"""The Airflow plugin: pages of its own, and the links to them.
+"""The Airflow plugin: the record page, and links on captures and commits.
 
 Airflow loads a provider's plugin by the entry point ``airflow.plugins`` only, and in every one of its processes. So
-what it brings is imported when the API server asks for it, and nowhere else.
+page and links are imported when the API server asks for them, and nowhere else.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ class IpsPlugin(AirflowPlugin):
 
     @cached_property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        """Each of its routes asks for the rights that Airflow itself asks for."""
-        from airflow_provider_ips.links._urls import APP_PREFIX
-        from airflow_provider_ips.plugins._app import create_app
+        """The web app with the record page. Each of its routes checks the same rights as Airflow's own."""
+        from airflow_provider_ips.ui.app import create_app
+        from airflow_provider_ips.ui.urls import APP_PREFIX
 
         return [{"app": create_app(), "url_prefix": APP_PREFIX, "name": "Incremental Processing Support"}]
 
     @cached_property
     def operator_extra_links(self) -> list[Any]:  # type: ignore[override]
-        """In the API server these stand on every capture and commit."""
+        """The links that the API server shows on every capture and commit."""
         from airflow_provider_ips.links.captures import ALL
 
         return [link() for link in ALL]

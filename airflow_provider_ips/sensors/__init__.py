@@ -1,1 +1,1 @@
-"""Tasks that wait until a table has gained something."""
+"""The sensor that waits until Iceberg tables have gained rows."""

@@ -1,4 +1,4 @@
-"""Waits until Iceberg tables hold appended rows that nobody has processed yet."""
+"""Waits until Iceberg tables hold appended rows that are not processed yet."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout, AirflowSkipException
 
-from airflow_provider_ips.checkpoints.opening import check_store
+from airflow_provider_ips import config
 from airflow_provider_ips.core.errors import InputError
-from airflow_provider_ips.core.watch import Watch, parse_interval
+from airflow_provider_ips.core.watching.watch import Watch, parse_interval
+from airflow_provider_ips.dag_graph import argument, capture_of_consumer, is_template
+from airflow_provider_ips.retries import at_once
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -20,16 +22,17 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_provider_ips.core.settings import SourceTable
-    from airflow_provider_ips.core.thresholds import AtLeast
-    from airflow_provider_ips.sensors._look import Looker
+    from airflow_provider_ips.core.watching.thresholds import AtLeast
+    from airflow_provider_ips.watching import Poller
 
-_AS_THE_CAPTURE = ("initial", "on_other_operation", "on_gap")
-"""Left out, these are what the capture says that owns the consumer."""
+
+_TAKEN_FROM_CAPTURE = ("initial", "on_other_operation", "on_gap")
+"""Parameters that are taken from the capture that owns the consumer, if they are left out."""
 
 _PARAMETERS = (
     *("table", "branch", "consumer", "since", "data_operations", "require", "missing"),
     *("min_files", "min_records", "min_bytes", "or_after"),
-    *_AS_THE_CAPTURE,
+    *_TAKEN_FROM_CAPTURE,
 )
 
 
@@ -37,12 +40,12 @@ class IcebergAppendSensor(BaseSensorOperator):
     """
     Wait until Iceberg tables hold appended rows beyond a consumer's checkpoint, or beyond a position.
 
-    Lets go for appended rows only: never for compaction, expiry, rollback or an empty commit. A poke that finds nothing
-    new costs one catalog load per table and opens no manifest. What would make the capture fail (a gap in the lineage,
+    Succeeds for appended rows only: never for compaction, expiry, rollback or an empty commit. A poke that finds no new
+    rows costs one catalog load per table and opens no manifest. What would make the capture fail (a gap in the lineage,
     a snapshot that changes rows) makes the sensor fail, with the same message and remedy.
 
-    Returns what it saw as XCom: ``tables``, with the position it looked from, the head, and the number of snapshots,
-    files, records and bytes of each.
+    Returns what it found as XCom: ``tables``, with the position it started from, the head, and the number of snapshots,
+    files, records and bytes of each table.
 
     ``timeout``, ``soft_fail``, ``mode``, retries and the rest are those of every Airflow sensor.
 
@@ -51,20 +54,20 @@ class IcebergAppendSensor(BaseSensorOperator):
     :param branch: The branch of tables given as strings. (templated)
     :param consumer: Wait for rows beyond this consumer's checkpoint: the ``consumer`` of a capture, by default
         ``<dag_id>.<task_id>``. Either this or ``since`` is needed. (templated)
-    :param since: Wait for rows beyond a snapshot id, or an ISO timestamp with its zone. (templated)
-    :param initial: Where a consumer without a checkpoint starts. Left out: where the capture of this DAG starts that
-        owns the consumer; a consumer of another DAG must have a checkpoint, for its name may be misspelt. (templated)
+    :param since: Wait for rows beyond a snapshot id, or an ISO timestamp with a time zone. (templated)
+    :param initial: Where a consumer without a checkpoint starts. By default, as in the capture of this DAG that owns
+        the consumer; a consumer of another DAG must have a checkpoint, because its name may be misspelt. (templated)
     :param data_operations: As in a capture.
-    :param on_other_operation: As in a capture. Left out: as in the capture of this DAG that owns the consumer.
-    :param on_gap: Likewise.
-    :param min_files: Wait for so many files, or ``AtLeast(files, or_after=age)``. All thresholds given must be met.
-    :param min_records: Wait for so many records.
-    :param min_bytes: Wait for so many bytes.
-    :param or_after: Let less through once the oldest unprocessed snapshot is so old (timedelta or seconds).
+    :param on_other_operation: As in a capture. By default, as in the capture of this DAG that owns the consumer.
+    :param on_gap: As in a capture. By default, as in the capture of this DAG that owns the consumer.
+    :param min_files: Wait for this many files, or ``AtLeast(files, or_after=age)``. All given thresholds must be met.
+    :param min_records: Wait for this many records.
+    :param min_bytes: Wait for this many bytes.
+    :param or_after: Succeed with less once the oldest unprocessed snapshot has this age (timedelta or seconds).
     :param require: Of several tables, whether ``"any"`` or ``"all"`` must be ready.
-    :param missing: What to do about a table, namespace or branch that does not exist: ``"wait"`` or ``"fail"``.
-    :param checkpoint_store: Where the consumer's checkpoint lives, by name. Left out: where the capture of this DAG
-        that owns the consumer keeps it, else ``[ips] checkpoint_store``.
+    :param missing: What to do if a table, namespace or branch does not exist: ``"wait"`` or ``"fail"``.
+    :param checkpoint_store: The store of the consumer's checkpoint, by name. By default, the store of the capture of
+        this DAG that owns the consumer, else ``[ips] checkpoint_store``.
     :param deferrable: Wait in the triggerer, without a worker. The default is ``[operators] default_deferrable``.
         ``poke_interval`` is then the pause between two polls.
     """
@@ -112,29 +115,34 @@ class IcebergAppendSensor(BaseSensorOperator):
         self.missing = missing
         self.checkpoint_store = checkpoint_store
         self.deferrable = deferrable
-        self._looker: Looker | None = None
+        self._poller: Poller | None = None
         parse_interval("poke_interval", self.poke_interval)
         self._check()
 
+    @at_once()
     def execute(self, context: Context) -> Any:  # noqa: ANN401 - as Airflow's own
-        """Poke until rows are there, or hand the waiting over to the triggerer."""
+        """Poke until there are rows, or leave the waiting to the triggerer."""
         if not self.deferrable:
             return super().execute(context)
-        from airflow_provider_ips.operators._context import now_ms
+        from airflow_provider_ips.runs.environment import now_ms
 
         return self._poke_or_defer(context, give_up_at_ms=now_ms() + int(self.timeout * 1000))
 
+    @at_once()
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:  # noqa: ANN401 - as Airflow's own
+        """Continue after a wake-up. What is permanent is so here, too."""
+        return super().resume_execution(next_method, next_kwargs, context)
+
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as Airflow's own
-        """Look again: an event is a wake-up, and what it saw may be processed by now."""
+        """Poke again: an event is only a wake-up, and its rows may be processed by now."""
         if event["status"] == "timeout":
             self._time_out()
         return self._poke_or_defer(context, give_up_at_ms=event["give_up_at_ms"])
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Look at every table once."""
-        outcome = self._look_from(context).look()
-        for finding in outcome.findings:
-            self.log.info("%s", finding.readiness.reason)
+        outcome = self._poller_for(context).poll()
+        for source_result in outcome.sources:
+            self.log.info("%s", source_result.readiness.reason)
         if outcome.error is not None and not outcome.ready:
             raise outcome.error
         return PokeReturnValue(is_done=outcome.ready, xcom_value=outcome.to_json())
@@ -156,14 +164,14 @@ class IcebergAppendSensor(BaseSensorOperator):
         return self._defer_until(context, give_up_at_ms)
 
     def _defer_until(self, context: Context, give_up_at_ms: int) -> NoReturn:
-        from airflow_provider_ips.operators._context import now_ms
+        from airflow_provider_ips.runs.environment import now_ms
         from airflow_provider_ips.triggers.iceberg_append import IcebergAppendTrigger
 
         remaining = timedelta(milliseconds=give_up_at_ms - now_ms())
         if remaining <= timedelta(0):
             self._time_out()
         trigger = IcebergAppendTrigger(
-            **self._parameters(self._as_the_capture(context)),
+            **self._parameters(self._settings_of_capture(context)),
             iceberg_conn_id=self.iceberg_conn_id,
             checkpoint_store=self._store_name(context),
             poll_interval=self.poke_interval,
@@ -178,57 +186,44 @@ class IcebergAppendSensor(BaseSensorOperator):
             raise AirflowSkipException(message)
         raise AirflowSensorTimeout(message)
 
-    def _look_from(self, context: Context) -> Looker:
-        """One looker for all pokes of this process: it keeps the catalog, and what it has looked at."""
-        from airflow_provider_ips.sensors._look import Looker, capture_of
+    def _poller_for(self, context: Context) -> Poller:
+        """Return one poller for all pokes in this process: it keeps the catalog, and what it has judged already."""
+        from airflow_provider_ips.watching import Poller
 
-        if self._looker is None:
+        if self._poller is None:
             self._check()
-            watch = Watch.parse(**self._parameters(self._as_the_capture(context)))
-            is_known = self.initial is not None or capture_of(self.consumer, context["dag"]) is not None
+            watch = Watch.parse(**self._parameters(self._settings_of_capture(context)))
+            may_be_new = self.initial is not None or capture_of_consumer(self.consumer, context["dag"]) is not None
             store = self._store_name(context)
-            self._looker = Looker(watch, self.iceberg_conn_id, store, consumer_may_be_new=is_known)
-        return self._looker
+            self._poller = Poller(watch, self.iceberg_conn_id, store, consumer_may_be_new=may_be_new)
+        return self._poller
 
-    def _as_the_capture(self, context: Context) -> dict[str, Any]:
-        """What was left out, taken from the capture that owns the consumer: the two must agree on what is new."""
-        from airflow_provider_ips.sensors._look import capture_of, setting_of
-
-        owner = capture_of(self.consumer, context["dag"])
-        left_out = [name for name in _AS_THE_CAPTURE if getattr(self, name) is None]
-        return {name: None if owner is None else setting_of(owner, name) for name in left_out}
+    def _settings_of_capture(self, context: Context) -> dict[str, Any]:
+        """Take what was left out from the capture that owns the consumer: both must agree on what is new."""
+        owner = capture_of_consumer(self.consumer, context["dag"])
+        left_out = [name for name in _TAKEN_FROM_CAPTURE if getattr(self, name) is None]
+        return {name: None if owner is None else argument(owner, name) for name in left_out}
 
     def _store_name(self, context: Context) -> str | None:
-        """A store that a capture brings itself, which has no name, is for that capture alone."""
-        from airflow_provider_ips.sensors._look import capture_of, setting_of
-
-        owner = None if self.checkpoint_store else capture_of(self.consumer, context["dag"])
-        name = self.checkpoint_store if owner is None else setting_of(owner, "checkpoint_store")
+        """Return the name of the store. One that a capture brings as an object has no name, and is not used here."""
+        owner = None if self.checkpoint_store else capture_of_consumer(self.consumer, context["dag"])
+        name = self.checkpoint_store if owner is None else argument(owner, "checkpoint_store")
         return name if isinstance(name, str) else None
 
     def _parameters(self, replacing: Mapping[str, Any]) -> dict[str, Any]:
-        """What sensor and trigger share; what is left out is left to :class:`Watch`."""
+        """Return the parameters that sensor and trigger share; the defaults of others are those of :class:`Watch`."""
         given = {name: replacing.get(name, getattr(self, name)) for name in _PARAMETERS}
         return {name: value for name, value in given.items() if value is not None}
 
     def _check(self) -> None:
-        """Refuse what cannot be right. What is still a template is passed over here, and met again at run time."""
+        """Refuse parameters that cannot be right. Templates are skipped here, and checked when they are rendered."""
         if (self.consumer is None) == (self.since is None):
             raise InputError(
                 f"consumer={self.consumer!r} and since={self.since!r}: exactly one is needed",
-                consequence="The sensor would not know from where to look",
+                consequence="The sensor does not know which rows count as new",
                 remedy="set consumer= to wait for what a capture has not committed, or since= to a snapshot id or time",
             )
-        check_store(self.checkpoint_store)
-        later = {"table": "known.later"}
-        templates = [name for name in self.template_fields if _is_template(getattr(self, name))]
-        Watch.parse(**self._parameters({name: later.get(name) for name in templates}))
-
-
-def _is_template(value: Any) -> bool:  # noqa: ANN401 - any parameter
-    """Tell a value that is not known before the task runs."""
-    if isinstance(value, str):
-        return "{{" in value or "{%" in value
-    if isinstance(value, list | tuple):
-        return any(_is_template(item) for item in value)
-    return callable(getattr(value, "resolve", None))
+        config.check_store(self.checkpoint_store)
+        placeholders = {"table": "rendered.later"}
+        templates = [name for name in self.template_fields if is_template(getattr(self, name))]
+        Watch.parse(**self._parameters({name: placeholders.get(name) for name in templates}))

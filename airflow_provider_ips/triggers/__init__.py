@@ -1,1 +1,1 @@
-"""Watching a table from Airflow's event loop, for deferred tasks and for assets."""
+"""The trigger that watches tables in Airflow's event loop, for deferred sensors and for asset watchers."""

@@ -1,4 +1,4 @@
-"""An event when Iceberg tables gain rows, for a deferred sensor and for an AssetWatcher."""
+"""Fires an event when Iceberg tables gain rows, for a deferred sensor and for an AssetWatcher."""
 
 from __future__ import annotations
 
@@ -10,30 +10,40 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_provider_ips.checkpoints.opening import check_store, open_named_store
+from airflow_provider_ips import config
 from airflow_provider_ips.core.errors import IpsError
-from airflow_provider_ips.core.positions import Position
-from airflow_provider_ips.core.watch import SourceKey, Watch, parse_interval, parse_since, watched_to_text
-from airflow_provider_ips.core.watching import Watcher, missing_source
-from airflow_provider_ips.operators._context import now_ms
-from airflow_provider_ips.triggers._collector import LONG_LIVED
-from airflow_provider_ips.triggers._memory import Memory
-from airflow_provider_ips.triggers._tables import Loaded, Tables, in_thread, is_outage, read_starts, shared_tables
+from airflow_provider_ips.core.watching.monitor import Monitor, missing_source
+from airflow_provider_ips.core.watching.watch import Watch, parse_interval, parse_since, watched_to_text
+from airflow_provider_ips.iceberg.gc_pause import LONG_LIVED
+from airflow_provider_ips.runs.environment import now_ms, open_named_store
+from airflow_provider_ips.watching import (
+    Loaded,
+    Tables,
+    Watermark,
+    in_thread,
+    is_outage,
+    read_positions,
+    shared_tables,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Hashable, Sequence
     from datetime import datetime, timedelta
 
+    from airflow_provider_ips.core.identifiers import Source
+    from airflow_provider_ips.core.positions import Position
     from airflow_provider_ips.core.settings import SourceTable
-    from airflow_provider_ips.core.thresholds import AtLeast
-    from airflow_provider_ips.core.watching import Round
+    from airflow_provider_ips.core.watching.monitor import PollResult
+    from airflow_provider_ips.core.watching.thresholds import AtLeast
+
 
 MAX_BACK_OFF_S = 300.0
-"""The longest pause between two attempts while a catalog is out, unless the poll interval is longer."""
+"""The longest pause between two attempts while a catalog does not answer, unless the poll interval is longer."""
 
 SETTLE_S = 2.0
-"""Airflow stores an event a moment after the trigger gave it. What is remembered sooner would be lost with the event if
-the triggerer died in between; what is remembered later is told twice, and an event is only a wake-up."""
+"""How long to wait before the watermark is saved. Airflow stores an event a moment after the trigger has yielded it. If
+the triggerer dies in between, a watermark that was saved earlier would lose the event; one that was not saved yet only
+repeats it, and an event is only a wake-up."""
 
 
 class IcebergAppendTrigger(BaseEventTrigger):
@@ -45,31 +55,26 @@ class IcebergAppendTrigger(BaseEventTrigger):
     checkpoint.
 
     Costs one catalog load per table and ``poll_interval``, however many triggers of one triggerer watch the table, and
-    reads manifests only when the head moved by something else than compaction. All triggers of one triggerer together
-    make at most four calls at a time, in threads of their own; while no table can be loaded, the pauses grow to five
+    reads manifests only if the head moved by something other than compaction. All triggers of one triggerer together
+    make at most four calls at a time, in threads of their own. While no table can be loaded, the pauses grow to five
     minutes.
+
+    Parameters that are not described here are those of
+    :class:`~airflow_provider_ips.sensors.iceberg_append.IcebergAppendSensor`.
 
     :param table: ``"db.t"``, a :class:`SourceTable`, or a list of these.
     :param iceberg_conn_id: The :ref:`Iceberg connection id<howto/connection:iceberg>` of the catalog.
-    :param branch: The branch of tables given as strings.
-    :param consumer: Look beyond the checkpoint of this consumer: what was told is told again once the checkpoint has
-        moved and rows are left, as after a bounded catch-up.
-    :param since: Look beyond a snapshot id or an ISO timestamp with its zone. Without this and ``consumer`` the first
-        event is about the table as it is (``initial``), every other about what was appended since the event before.
+    :param consumer: Look beyond the checkpoint of this consumer. Rows are reported again if they are still left when
+        the checkpoint has moved, as after a bounded catch-up.
+    :param since: Look beyond a snapshot id or an ISO timestamp with a time zone. Without this and ``consumer`` the
+        first event is about the table as it is (``initial``), every other about rows since the previous event.
     :param initial: Where to start without a checkpoint and ``since``: ``"full"`` or ``"latest"``.
-    :param data_operations: As in a capture.
-    :param on_other_operation: As in a capture.
-    :param on_gap: As in a capture.
-    :param min_files: Wait for so many files, or ``AtLeast(files, or_after=age)``.
-    :param min_records: Wait for so many records.
-    :param min_bytes: Wait for so many bytes.
-    :param or_after: Let less through once the oldest snapshot is so old.
-    :param require: ``"any"`` or ``"all"`` of several tables.
-    :param missing: ``"wait"`` for a table that does not exist yet, or ``"fail"`` (a sensor only; a watcher waits).
+    :param missing: ``"wait"`` for a table that does not exist yet, or ``"fail"`` (for a sensor only; a watcher waits).
     :param checkpoint_store: Where the consumer's checkpoint lives, by name; the default is ``[ips] checkpoint_store``.
     :param poll_interval: Seconds between two polls.
-    :param once: Give one event and end, also for what an author must know (a sensor). A watcher goes on for ever.
-    :param give_up_at_ms: With ``once``: when to give the event of a timeout.
+    :param once: For a sensor: yield one event and end, also for an error that waiting does not solve. A watcher never
+        ends.
+    :param give_up_at_ms: With ``once``: when to yield the event of a timeout.
     """
 
     def __init__(
@@ -114,17 +119,17 @@ class IcebergAppendTrigger(BaseEventTrigger):
             missing=missing,
         )
         self.iceberg_conn_id = iceberg_conn_id
-        check_store(checkpoint_store)
+        config.check_store(checkpoint_store)
         self.checkpoint_store = checkpoint_store
         self.since = parse_since(since)
         self.initial = initial
         self.poll_interval = parse_interval("poll_interval", poll_interval)
         self.once = once
         self.give_up_at_ms = give_up_at_ms
-        self.keys = tuple(SourceKey.of(source) for source in self.watch.sources)
+        self.sources = tuple(table.source for table in self.watch.sources)
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Only strings, numbers and flat lists: Airflow compares triggers by their arguments."""
+        """Return only strings, numbers and flat lists, because Airflow compares triggers by their arguments."""
         settings = self.watch.settings
         return (
             "airflow_provider_ips.triggers.iceberg_append.IcebergAppendTrigger",
@@ -148,16 +153,16 @@ class IcebergAppendTrigger(BaseEventTrigger):
         )
 
     def shared_stream_key(self) -> Hashable:
-        """Watchers of the same tables share one poll, whatever each waits for in them."""
-        return ("ips", self.iceberg_conn_id, self.keys, self.poll_interval)
+        """Let watchers of the same tables share one poll, whatever each of them waits for."""
+        return ("ips", self.iceberg_conn_id, self.sources, self.poll_interval)
 
     @classmethod
     async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Loaded]:
-        """Load the tables once per interval, for all who share the poll."""
+        """Load the tables once per interval, for all triggers that share the poll."""
         one_of_many = cls(**{**kwargs, "give_up_at_ms": None})
         LONG_LIVED.has_grown = True
         async for loaded in one_of_many.poll(shared_tables(one_of_many.iceberg_conn_id)):
-            LONG_LIVED.set_aside()
+            LONG_LIVED.freeze_if_due()
             yield loaded
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -168,76 +173,77 @@ class IcebergAppendTrigger(BaseEventTrigger):
     async def poll(self, tables: Tables) -> AsyncIterator[Loaded]:
         """Load the tables once per interval, and less often while none of them can be loaded."""
         failures = 0
-        with tables.watching(self.keys):
+        with tables.kept(self.sources):
             while True:
                 started_s = time.monotonic()
-                loaded = await tables.load_all(self.keys)
+                loaded = await tables.load_all(self.sources)
                 failures = failures + 1 if loaded.errors and not loaded.histories else 0
                 pause_s = self._pause_s(failures)
                 yield replace(loaded, next_in_s=pause_s)
                 await asyncio.sleep(pause_s - (time.monotonic() - started_s))
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Loaded]) -> AsyncIterator[TriggerEvent]:
-        """Judge what each poll brought, and tell what is worth an event."""
-        watcher, memory = Watcher(self.watch), Memory(self.asset_state_store, self.log)
+        """Judge what each poll has loaded, and yield an event if it is ready or has a problem."""
+        monitor, watermark = Monitor(self.watch), Watermark(self.asset_state_store, self.log)
         async for loaded in shared_stream:
-            event = await self._look(watcher, memory, loaded)
+            event = await self._event_of(loaded, monitor, watermark)
             if event is not None:
                 yield event
                 if self.once:
                     return
                 await asyncio.sleep(min(SETTLE_S, self.poll_interval))
-            await memory.keep(watcher)
+            await watermark.save(monitor)
 
-    async def _look(self, watcher: Watcher, memory: Memory, loaded: Loaded) -> TriggerEvent | None:
-        """Decide about one poll. A watcher outlives every error: Airflow would start it again every second."""
+    async def _event_of(self, loaded: Loaded, monitor: Monitor, watermark: Watermark) -> TriggerEvent | None:
+        """Decide whether one poll is worth an event.
+
+        A watcher logs every error and goes on: if it ended, Airflow would start it again every second.
+        """
         try:
-            await memory.restore(watcher)
+            await watermark.restore(monitor)
             for error in loaded.errors.values():
-                self._ride_out(error, loaded)
-            outcome = await self._judge(watcher, loaded)
-        except IpsError as error:
-            if self.once and not is_outage(error):
-                return self._event("problem", {"problem": str(error)})
-            self._say(error, loaded)
+                self._raise_or_log(error, loaded)
+            outcome = await self._judge(monitor, loaded)
         except Exception as error:
             if self.once and not is_outage(error):
+                if isinstance(error, IpsError):
+                    return self._event("problem", {"problem": str(error)})
                 raise
-            self._say(error, loaded)
+            self._log_error(error, loaded)
         else:
             if outcome.ready or outcome.error is not None:
-                watcher.tell(outcome)
+                monitor.mark_reported(outcome)
                 return self._event("ready" if outcome.ready else "problem", outcome.to_json())
         return self._timed_out()
 
-    async def _judge(self, watcher: Watcher, loaded: Loaded) -> Round:
-        known, starts = True, dict[SourceKey, Position | None]()
+    async def _judge(self, monitor: Monitor, loaded: Loaded) -> PollResult:
+        positions: dict[Source, Position | None] | None = {}
         if self.watch.consumer is not None:
-            known, starts = await in_thread(self._read_starts, self.watch.consumer)
-        if not known and not self.once:
-            self.log.info("Consumer %s has no checkpoint yet: all of the table is new to it.", self.watch.consumer)
-        outcome = await in_thread(watcher.judge, loaded.histories, starts, now_ms=now_ms())
-        for finding in outcome.findings:
-            self.log.log(logging.INFO if self.once else logging.DEBUG, "%s", finding.readiness.reason)
-        for key, history in loaded.histories.items():
+            positions = await in_thread(self._read_positions, self.watch.consumer)
+        if positions is None and not self.once:
+            self.log.info("Consumer %s has no checkpoint yet: the whole table is new to it.", self.watch.consumer)
+        outcome = await in_thread(monitor.judge, loaded.histories, positions or {}, now_ms=now_ms())
+        for source_result in outcome.sources:
+            self.log.log(logging.INFO if self.once else logging.DEBUG, "%s", source_result.readiness.reason)
+        for source, history in loaded.histories.items():
             if history is None and self.once and self.watch.missing == "fail":
-                raise missing_source(key)
+                raise missing_source(source)
         return outcome
 
-    def _read_starts(self, consumer: str) -> tuple[bool, dict[SourceKey, Position | None]]:
+    def _read_positions(self, consumer: str) -> dict[Source, Position | None] | None:
         store = open_named_store(
             self.checkpoint_store,
             iceberg_conn_id=self.iceberg_conn_id,
-            open_catalog=lambda conn_id: shared_tables(conn_id).catalog(),
+            open_by=lambda conn_id: shared_tables(conn_id).catalog(),
         )
-        return read_starts(store, consumer, self.keys)
+        return read_positions(store, consumer, self.sources)
 
-    def _ride_out(self, error: Exception, loaded: Loaded) -> None:
+    def _raise_or_log(self, error: Exception, loaded: Loaded) -> None:
         if self.once and not is_outage(error):
             raise error
-        self._say(error, loaded)
+        self._log_error(error, loaded)
 
-    def _say(self, error: Exception, loaded: Loaded) -> None:
+    def _log_error(self, error: Exception, loaded: Loaded) -> None:
         if is_outage(error):
             self.log.warning("%s Trying again in %.3g s.", error, loaded.next_in_s)
         else:
@@ -248,15 +254,9 @@ class IcebergAppendTrigger(BaseEventTrigger):
             return None
         return self._event("timeout", {})
 
-    def _event(self, status: str, told: dict[str, Any]) -> TriggerEvent:
+    def _event(self, status: str, payload: dict[str, Any]) -> TriggerEvent:
         deadline = {} if self.give_up_at_ms is None else {"give_up_at_ms": self.give_up_at_ms}
-        return TriggerEvent(
-            {  # type: ignore[no-untyped-call]
-                "status": status,
-                **told,
-                **deadline,
-            }
-        )
+        return TriggerEvent({"status": status, **payload, **deadline})  # type: ignore[no-untyped-call]
 
     def _pause_s(self, failures: int) -> float:
         pause_s = min(self.poll_interval * 2.0 ** min(failures, 30), max(self.poll_interval, MAX_BACK_OFF_S))

@@ -183,7 +183,7 @@ def _differences(missing: Counter[Row], extra: Counter[Row], wanted: Counter[Row
             (lost - surplus, "lost"),
             (lost & surplus, "with other values"),
             ((surplus & there) - lost, "more than once"),
-            (surplus - there, "kept that are gone"),
+            (surplus - there, "kept that were deleted"),
         )
         if ids
     ]

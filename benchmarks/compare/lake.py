@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from pyiceberg.catalog.sql import SqlCatalog
-from pyspark.sql import SparkSession
-
-from scripts.spark_jars import jar_paths
+from scripts.local_spark import session_settings, sqlite_catalog, sqlite_properties_for_spark, start_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from pyiceberg.catalog import Catalog
+    from pyspark.sql import SparkSession
 
 CATALOG = "lake"
 NAMESPACES = ("compared", "compared_icdc", "compared_netflix")
@@ -52,29 +50,13 @@ class Lake:
 @contextmanager
 def open_lake(folder: Path) -> Iterator[Lake]:
     """Start Spark on two cores, and stop it at the end."""
-    prefix = f"spark.sql.catalog.{CATALOG}"
     settings = {
-        "spark.jars": ",".join(str(path) for path in jar_paths()),
-        "spark.ui.enabled": "false",
+        **session_settings({CATALOG: sqlite_properties_for_spark(folder)}),
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "2",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        prefix: "org.apache.iceberg.spark.SparkCatalog",
-        f"{prefix}.type": "jdbc",
-        f"{prefix}.uri": f"jdbc:sqlite:file:{folder}/catalog.db",
-        f"{prefix}.jdbc.schema-version": "V1",
-        f"{prefix}.warehouse": f"file://{folder}/warehouse",
-        # A cached table would show each contender the past.
-        f"{prefix}.cache-enabled": "false",
     }
-    builder = SparkSession.builder.master("local[2]")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    catalog = SqlCatalog(CATALOG, uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
+    spark = start_spark(settings)
+    catalog = sqlite_catalog(folder, name=CATALOG)
     try:
         yield Lake(spark=spark, catalog=catalog, folder=folder)
     finally:

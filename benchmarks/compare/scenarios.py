@@ -283,7 +283,7 @@ def rollback_past_checkpoint(story: Story) -> None:
     story.insert()
 
 
-@scenario("table dropped and created anew")
+@scenario("table dropped and created again")
 def recreated(story: Story) -> None:
     """Another table has the name now, and two appends."""
     consumed(story)

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from airflow_provider_ips.core.stamps import STAMP
+from airflow_provider_ips.core.advice.target_evidence import STAMP
 from airflow_provider_ips.iceberg import capture, drop_icdc
 from benchmarks.compare.run import in_short
 from benchmarks.pipeline import logic
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from airflow_provider_ips.core.record import SourceRecord
+    from airflow_provider_ips.core.results.capture_record import SourceRecord
     from benchmarks.pipeline.session import Session
 
 CHANGES: Final = ("append", "overwrite", "delete")

@@ -6,16 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pyiceberg.catalog.sql import SqlCatalog
-from pyspark.sql import SparkSession
-
-from scripts.spark_jars import jar_paths
+from scripts.local_spark import session_settings, sqlite_catalog, sqlite_properties_for_spark, start_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from pyiceberg.catalog import Catalog
+    from pyspark.sql import SparkSession
 
 CATALOG: Final = "lake"
 CORES: Final = 2
@@ -39,12 +37,8 @@ class Session:
 def open_session(folder: Path, *, event_log: Path | None = None, memory: str = "4g") -> Iterator[Session]:
     """Start Spark, the same for every contender, and stop it at the end: only then is its event log complete."""
     folder.mkdir(parents=True, exist_ok=True)
-    builder = SparkSession.builder.master(f"local[{CORES}]")
-    for key, value in {**_settings(folder, memory), **_logging(event_log)}.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    catalog = SqlCatalog(CATALOG, uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
+    spark = start_spark({**_settings(folder, memory), **_logging(event_log)}, cores=CORES)
+    catalog = sqlite_catalog(folder, name=CATALOG)
     try:
         yield Session(spark=spark, catalog=catalog, folder=folder)
     finally:
@@ -52,14 +46,10 @@ def open_session(folder: Path, *, event_log: Path | None = None, memory: str = "
 
 
 def _settings(folder: Path, memory: str) -> dict[str, str]:
-    prefix = f"spark.sql.catalog.{CATALOG}"
     return {
-        "spark.jars": ",".join(str(path) for path in jar_paths()),
-        "spark.ui.enabled": "false",
+        **session_settings({CATALOG: sqlite_properties_for_spark(folder)}),
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(folder / "shuffle"),
         "spark.sql.session.timeZone": "UTC",
         # Two cores: more partitions would only be more tasks. Adaptive execution would join them into two or three, one
@@ -67,14 +57,6 @@ def _settings(folder: Path, memory: str) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "8",
         "spark.sql.adaptive.coalescePartitions.enabled": "false",
         "spark.sql.sources.partitionOverwriteMode": "dynamic",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        prefix: "org.apache.iceberg.spark.SparkCatalog",
-        f"{prefix}.type": "jdbc",
-        f"{prefix}.uri": f"jdbc:sqlite:file:{folder}/catalog.db",
-        f"{prefix}.jdbc.schema-version": "V1",
-        f"{prefix}.warehouse": f"file://{folder}/warehouse",
-        # A cached table would show the past.
-        f"{prefix}.cache-enabled": "false",
     }
 
 

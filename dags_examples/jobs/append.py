@@ -15,7 +15,7 @@ def main(source: str, target: str) -> None:
             USING iceberg PARTITIONED BY (event_date)"""
     )
     if already_holds(spark, target, spark.conf.get(STAMP, None)):
-        print(f"{target} holds this capture already: the attempt before this one got as far as the insert")
+        print(f"{target} already has this capture: an earlier attempt inserted it")
         return
     spark.sql(
         f"""INSERT INTO {target}
@@ -24,12 +24,15 @@ def main(source: str, target: str) -> None:
 
 
 def already_holds(spark: SparkSession, target: str, capture_id: str | None) -> bool:
-    """Tell a second attempt from the first: an insert can succeed in a task that then dies."""
+    """Recognise a second attempt: an insert can succeed in a task that then dies."""
     if capture_id is None:
         return False
-    live = spark.table(f"{target}.history").where("is_current_ancestor").select("snapshot_id")
-    stamped = spark.table(f"{target}.snapshots").where(f"summary['ips-capture-id'] = '{capture_id}'")
-    return not stamped.join(live, "snapshot_id").isEmpty()
+    main = spark.table(f"{target}.refs").where("name = 'main'").first()
+    commits = {row.snapshot_id: row for row in spark.table(f"{target}.snapshots").collect()}
+    commit = commits.get(main.snapshot_id) if main else None
+    while commit and commit.summary.get("ips-capture-id") != capture_id:
+        commit = commits.get(commit.parent_id)
+    return commit is not None
 
 
 if __name__ == "__main__":

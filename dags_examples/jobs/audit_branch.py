@@ -1,7 +1,7 @@
-"""Audit: what a branch holds that main does not is looked at before anybody reads it.
+"""Audit: check what a branch has and main does not, before readers see it.
 
-What was published before is not looked at again: somebody may have published it on purpose. With a window all of its
-days are looked at, for all were written anew. Spark must find the package: `pip install --no-deps`, without Airflow.
+What was published before is not checked again: somebody may have published it on purpose. With a window all of its days
+are checked, because all were rewritten. Spark must find the package: `pip install --no-deps`, without Airflow.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from airflow_provider_ips.stamps import is_stamped
 def main(source: str, target: str, branch: str, most_minutes: float, since: str | None = None) -> None:
     spark = SparkSession.builder.getOrCreate()
     if since is None and is_stamped(spark, target):
-        print(f"{target} holds this capture already: its branch was published before")
+        print(f"{target} already has this capture: its branch is published")
         return
     if since is None:
         written, read = gained(spark, target, branch), spark.table(source)
@@ -24,8 +24,8 @@ def main(source: str, target: str, branch: str, most_minutes: float, since: str 
         written, read = on_branch(spark, target, branch).where(in_window), spark.table(source).where(in_window)
     possible = f"coalesce(watched_minutes BETWEEN 0 AND {most_minutes}, false)"
     faults = {
-        "rows too many or too few": written.count() - read.count(),
-        "events of impossible length, or of none": written.where(f"NOT {possible}").count(),
+        "extra or missing rows": written.count() - read.count(),
+        "events with an impossible length or without one": written.where(f"NOT {possible}").count(),
         "events without a title": written.where("title_id IS NULL").count(),
     }
     found = {fault: count for fault, count in faults.items() if count}
@@ -35,7 +35,7 @@ def main(source: str, target: str, branch: str, most_minutes: float, since: str 
 
 
 def gained(spark: SparkSession, target: str, branch: str) -> DataFrame:
-    """Read what was inserted behind main's head. Fails if the branch does not begin there, as publishing would."""
+    """Read what was inserted after main's head. Fails if the branch does not start there, as publishing would."""
     heads = {row["name"]: row["snapshot_id"] for row in spark.table(f"{target}.refs").collect()}
     if "main" not in heads:
         return on_branch(spark, target, branch)
@@ -44,7 +44,7 @@ def gained(spark: SparkSession, target: str, branch: str) -> DataFrame:
 
 
 def on_branch(spark: SparkSession, target: str, branch: str) -> DataFrame:
-    """Read all that the target would be if the branch were published."""
+    """Read the target as it would be if the branch were published."""
     return spark.sql(f"SELECT * FROM {target} VERSION AS OF '{branch}'")
 
 

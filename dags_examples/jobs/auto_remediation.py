@@ -1,7 +1,7 @@
-"""Playback, checked and cleaned day by day: one row per event, its last version. Stops at an event that cannot be.
+"""Playback, checked and cleaned day by day: one row per event, its last version. Stops at an impossible event.
 
-Each day is a commit of its own, so a run that stops has written the days before. The next one may write them again: the
-merge changes nothing where the target holds the event already. Events that are in quarantine are passed over.
+Each day is a separate commit, so a run that stops has written the days before. The next one may write them again: the
+merge changes nothing if the target already has the event. Events in quarantine are skipped.
 event_date, event_id and received_at are NOT NULL.
 """
 
@@ -51,5 +51,5 @@ if __name__ == "__main__":
     parser.add_argument("--source", required=True)
     parser.add_argument("--target", required=True)
     parser.add_argument("--quarantine", required=True)
-    parser.add_argument("--impossible", required=True, help="what is true of an event that cannot be")
+    parser.add_argument("--impossible", required=True, help="a condition that is true of impossible events")
     main(**vars(parser.parse_args()))

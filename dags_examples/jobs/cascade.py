@@ -1,15 +1,15 @@
-"""Cascade: one level of aggregation, of which only the groups are made anew that rows came to, changed in or left.
+"""Cascade: one level of aggregation; only groups with added, changed or removed rows are recomputed.
 
-Each level is a table like the one before it, with fewer columns that name a group. A group of which no row is left
-goes. What is equal to what was there is not written again, so the next level has nothing to do for it. The columns
-that name a group and event_id are NOT NULL; seconds may be unknown.
+Each level is a table like the previous one, with fewer group columns. A group without rows is deleted. A group whose
+values are unchanged is not written, so the next level has nothing to do for it. The group columns and event_id are
+NOT NULL; seconds may be null.
 """
 
 import argparse
 
 from pyspark.sql import SparkSession
 
-# The columns that name a group, and what is known of it: first of all how many rows it has.
+# The group columns, and the aggregates of a group: the first is its number of rows.
 LEVELS = {
     "accounts": (
         {"event_date": "DATE", "account_id": "INT", "title_id": "INT"},

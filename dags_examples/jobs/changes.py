@@ -1,7 +1,7 @@
-"""Changes: one row per title, aggregated anew where rows came, changed or went.
+"""Changes: one row per title, re-aggregated where rows were added, changed or removed.
 
-Both captured tables name the groups: the rows that are new now, and those that were there before. The source gives the
-rows; a group of which none are left goes. title_id and account_id are NOT NULL.
+The groups come from both captured tables: the new rows, and the earlier ones. The rows come from the source; a group
+without rows is deleted. title_id and account_id are NOT NULL.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""One row per title of some days, aggregated anew: the days are overwritten, and no other is touched.
+"""One row per title of some days: these days are re-aggregated and overwritten, and no others.
 
-event_date is NOT NULL: rows without a day would be in a partition that no day names.
+event_date is NOT NULL: rows without a day would be in a partition that no day selects.
 """
 
 import argparse
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 def main(source: str, target: str, days: list[str]) -> None:
     spark = SparkSession.builder.config("spark.sql.sources.partitionOverwriteMode", "dynamic").getOrCreate()
-    # Several of these jobs commit at the same time. Whoever comes second looks again and commits then.
+    # Several of these jobs commit at the same time. The second one refreshes the table and commits then.
     spark.sql(
         f"""CREATE TABLE IF NOT EXISTS {target}
             (event_date DATE, title_id INT, events BIGINT, accounts BIGINT, watched_seconds BIGINT)

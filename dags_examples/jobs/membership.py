@@ -1,9 +1,9 @@
-"""Memberships: every event becomes one row of the log, with what the plan costs a year.
+"""Memberships: every event becomes one row of the log, with the yearly cost of the plan.
 
-With a window the days in it are overwritten, from the table. Without one the rows read are new, and are inserted
-unless the target carries the stamp of this capture already. They are inserted on a branch that only this attempt
-knows, and the table is moved to it, which fails if it was moved by somebody else since the branch began. So of two
-attempts that overlap one fails. Spark must find the package: `pip install --no-deps`, without Airflow.
+With a window its days are overwritten from the table. Without one the rows are new, and are inserted unless the target
+already carries the stamp of this capture. They are inserted on a branch of this attempt, and the table is then moved to
+that branch, which fails if another writer has moved it since the branch was created. So one of two overlapping attempts
+fails. Spark must find the package: `pip install --no-deps`, without Airflow.
 """
 
 import argparse
@@ -20,7 +20,7 @@ def main(source: str, target: str, since: str | None) -> None:
         f"""CREATE TABLE IF NOT EXISTS {target}
             (event_id BIGINT, event_date DATE, account_id INT, action STRING, cents_per_year BIGINT)
             USING iceberg PARTITIONED BY (event_date) TBLPROPERTIES ('commit.retry.num-retries' = '0')"""
-    )  # without retries: a move of the table that comes second is to fail
+    )  # no retries: the second of two moves of the table must fail
     rows = f"SELECT event_id, event_date, account_id, action, 12 * cents_per_month FROM {source}"
     if since is not None:
         spark.sql(f"INSERT OVERWRITE {target} {rows} WHERE event_date >= DATE '{since}'")
@@ -29,12 +29,12 @@ def main(source: str, target: str, since: str | None) -> None:
 
 
 def insert_once(spark: SparkSession, target: str, rows: str) -> None:
-    """Insert unless the target holds the capture, on a branch of this attempt's own: one of two can move main to it."""
+    """Insert on a branch of this attempt unless the target has the capture; only one attempt can move main to it."""
     catalog, branch = target.partition(".")[0], f"attempt_{uuid4().hex}"
-    # Before the question: if another attempt gets through after the answer, main has left this branch behind.
+    # Created before the check: if another attempt succeeds after the check, main can no longer move to this branch.
     spark.sql(f"ALTER TABLE {target} CREATE BRANCH {branch} RETAIN 1 DAYS")
     if is_stamped(spark, target):
-        print(f"{target} holds this capture already: an attempt before this one got as far as the insert")
+        print(f"{target} already has this capture: an earlier attempt inserted it")
     else:
         spark.sql(f"INSERT INTO {target}.branch_{branch} {rows}")
         spark.sql(f"CALL {catalog}.system.fast_forward('{target}', 'main', '{branch}')")

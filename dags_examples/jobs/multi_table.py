@@ -1,4 +1,4 @@
-"""Multi-table: events of several sources merged into one target, the last version of each event.
+"""Multi-table: merge events of several sources into one target, the last version of each event.
 
 event_date, event_id and received_at are NOT NULL.
 """

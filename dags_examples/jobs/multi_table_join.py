@@ -1,8 +1,8 @@
 """Multi-table join: one row for each play of a title that the account has downloaded.
 
-The pairs that are new are those of new plays with all downloads, and of old plays with new downloads. What is all and
-what is old must be as of the capture: both tables may gain rows before this job reads them, and the next capture
-brings those. Two attempts that overlap may both insert.
+The new pairs are those of new plays with all downloads, and of old plays with new downloads. "All" and "old" must be as
+of the capture: both tables may gain rows before this job reads them, and the next capture includes those. Two
+overlapping attempts may both insert.
 """
 
 import argparse
@@ -22,10 +22,10 @@ def main(arguments: argparse.Namespace) -> None:
             (play_id BIGINT, download_id BIGINT, account_id INT, title_id INT, played_at TIMESTAMP)
             USING iceberg"""
     )
-    # If all plays or all downloads are new, then the pairs are all there are.
+    # If all plays or all downloads are new, the result is the complete join.
     is_everything = not arguments.plays_from or not arguments.downloads_from
     if not is_everything and is_stamped(spark, target):
-        print(f"{target} holds this capture already: an attempt before this one got as far as the insert")
+        print(f"{target} already has this capture: an earlier attempt inserted it")
         return
     all_downloads = as_of(arguments.downloads, arguments.downloads_to)
     old_plays = as_of(arguments.plays, arguments.plays_from)
@@ -38,7 +38,7 @@ def main(arguments: argparse.Namespace) -> None:
 
 
 def as_of(table: str, snapshot: str) -> str:
-    """Name a table as it was, or as a branch has it. Spark fails if the snapshot has expired."""
+    """Name a table as of a snapshot or a branch. Spark fails if the snapshot has expired."""
     return f"{table} VERSION AS OF '{snapshot}'" if snapshot else f"(SELECT * FROM {table} LIMIT 0)"
 
 
@@ -46,7 +46,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--plays", required=True)
     parser.add_argument("--new-plays", required=True)
-    parser.add_argument("--plays-from", required=True, help="snapshot behind which the new plays came; empty: nothing")
+    parser.add_argument("--plays-from", required=True, help="snapshot after which the new plays came; empty: nothing")
     parser.add_argument("--downloads", required=True)
     parser.add_argument("--new-downloads", required=True)
     parser.add_argument("--downloads-from", required=True, help="likewise")

@@ -1,8 +1,8 @@
-"""The second stage of playback: one row per account and day, aggregated anew where rows came, changed or went.
+"""The second stage of playback: one row per account and day, re-aggregated where rows were added, changed or removed.
 
-Two tables name the keys: one in which rows are now, and one in which rows were before. Incrementally these are what
-was captured; with a lookback, the source and the target themselves. All rows of a key come from the source, and a key
-that has none left goes. The key and event_id are NOT NULL.
+The keys come from two tables: one with the present rows, and one with the earlier ones. In the incremental DAG these
+are the captured tables; with a lookback, the source and the target themselves. All rows of a key come from the source,
+and a key without rows is deleted. The key and event_id are NOT NULL.
 """
 
 import argparse

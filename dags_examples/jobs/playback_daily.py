@@ -1,6 +1,6 @@
 """The daily playback job: one row per event, the last version of it that was received.
 
-Plain and incremental DAG run this same file. It never asks whether its source is the table or what the table gained.
+The plain and the incremental DAG run this same file. It does not know whether its source is the table or an ICDC table.
 event_date, event_id and received_at are NOT NULL.
 """
 

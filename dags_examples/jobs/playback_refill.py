@@ -1,11 +1,11 @@
-"""Makes the daily playback table of some days what the source says of them, and leaves alone what is right already.
+"""Bring some days of the daily playback table in line with the source, and leave correct rows alone.
 
-The job of a backfill: what was captured names the days, and their rows come from the source as it is now. A live run
-may have merged late rows of such a day since the capture, and the target has to keep them. Of two that write the same
-day at the same time, one fails: give the task retries.
+The job of a backfill: the days come from the captured rows, and their rows from the source as it is now. A live run may
+have merged late rows of such a day since the capture, and the target has to keep them. If two jobs write the same day
+at the same time, one of them fails: give the task retries.
 
-It deletes whatever else the target has of these days. Days in between that were not asked for are not touched, nor are
-days of which the source has no row left: no capture names them. A stage behind sees only what it has really changed.
+It deletes all other rows of these days from the target. Days in between that were not requested are not touched, and
+neither are days without rows in the source, because no capture has them. A downstream stage sees only real changes.
 """
 
 import argparse
@@ -22,8 +22,8 @@ def main(captured: str, source: str, target: str) -> None:
         f"""CREATE TABLE IF NOT EXISTS {target} USING iceberg PARTITIONED BY (event_date)
             TBLPROPERTIES ('write.merge.mode' = 'merge-on-read') AS SELECT * FROM {source} WHERE false"""
     )
-    # As values, and among the conditions of ON: so Iceberg opens these days of the target only, and does not mind what
-    # is written to others meanwhile. WHEN NOT MATCHED BY SOURCE would open, and lock, the whole target.
+    # As values, in the ON clause: so Iceberg reads only these days of the target, and writes to other days do not
+    # conflict. WHEN NOT MATCHED BY SOURCE would read the whole target, and conflict with every write.
     days = ", ".join(f"DATE '{row.event_date}'" for row in found)
     columns = spark.table(target).columns
     differs = " OR ".join(f"NOT t.{column} <=> s.{column}" for column in columns)

@@ -1,9 +1,9 @@
-"""Publish: main is moved to the head of the branch, in one commit, and the branch goes.
+"""Publish: move main to the head of the branch, in one commit, and drop the branch.
 
-Only forward: if main was written to since the branch began, this fails, and the writing has to be done again. Where
-main holds the capture already, an attempt before this one got as far, and what main gained since is left alone. What
-can be written again at will has no capture to look for. Spark must find the package: `pip install --no-deps`, without
-Airflow.
+Only forward: if main was written to since the branch was created, this fails, and the write has to be repeated. If main
+already has the capture, an earlier attempt published it, and later changes of main are left alone. A job that
+overwrites a window can be repeated at will, and has no capture to look for. Spark must find the package:
+`pip install --no-deps`, without Airflow.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""Recovery: events the job cannot take go by name into a table, where people see them and the job passes over them.
+"""Recovery: put the ids of events that the job cannot process into a table, where people see them; the job skips them.
 
-A failure for which there is no such event is none that this can repair. It fails then, and so does the run.
+If there is no such event, this cannot repair the failure. It fails then, and so does the run.
 """
 
 import argparse
@@ -13,7 +13,7 @@ def main(source: str, quarantine: str, impossible: str) -> None:
     spark = SparkSession.builder.getOrCreate()
     found = spark.table(source).where(impossible).count()
     if not found:
-        sys.exit(f"{source} has no event that would have to go into quarantine: the job failed for another reason")
+        sys.exit(f"{source} has no event for the quarantine: the job failed for another reason")
     spark.sql(
         f"""MERGE INTO {quarantine} AS t
             USING (SELECT event_id, min(event_date) AS event_date, received_at,
@@ -22,7 +22,7 @@ def main(source: str, quarantine: str, impossible: str) -> None:
             ON t.event_id = s.event_id AND t.received_at = s.received_at
             WHEN NOT MATCHED THEN INSERT *"""
     )
-    print(f"{quarantine} names {found} events of {source}")
+    print(f"{quarantine} lists {found} events of {source}")
 
 
 if __name__ == "__main__":

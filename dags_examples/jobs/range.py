@@ -1,6 +1,6 @@
 """Range: the old query, which overwrites whole days, over exactly the days that gained an event.
 
-The days are those of UTC, in the source as here. By another clock the last hours of a range may lie on another day.
+Days are in UTC, in the source as here. In another time zone the last hours of a range could fall on another day.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """A rolling week: hours watched per title in the seven days that end with each day, where days in a range gained rows.
 
 A row counts in the week of its own day and in those of the six days after it. So the weeks that end between the first
-day and six days after the last are made anew, and to make them, six days before the first are read.
+day and six days after the last are recomputed, and for that, six days before the first are read.
 """
 
 import argparse

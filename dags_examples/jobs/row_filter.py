@@ -1,8 +1,8 @@
-"""Row filter: one row per day and title, aggregated anew only where the changes say that something changed.
+"""Row filter: one row per day and title, re-aggregated only where something changed.
 
-An aggregate needs all rows of its group, so the changes alone are not enough: they name the groups, the source gives
-the rows. The source may by now hold more than was captured; those rows come again with the next capture, and the same
-groups are then simply aggregated once more. The columns that name a group are NOT NULL.
+An aggregate needs all rows of its group, so the changes alone are not enough: they identify the groups, and the rows
+come from the source. The source may already have more rows than were captured; the next capture includes those, and
+their groups are recomputed again. The group columns are NOT NULL.
 """
 
 import argparse

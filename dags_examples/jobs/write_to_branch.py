@@ -1,8 +1,8 @@
-"""Write: every event becomes one row, on a branch of the target that nobody reads.
+"""Write: every event becomes one row, on a branch of the target that readers do not see.
 
-The branch starts from what is published, whatever an attempt before this one has left on it. So an attempt that died
-half-way costs nothing, and a plain insert will do for rows that were captured. With a window the days in it are
-overwritten there, from the table. Spark must find the package: `pip install --no-deps`, without Airflow.
+The branch starts from what is published, whatever an earlier attempt has left on it. So an attempt that died half-way
+does no harm, and a plain insert is enough for captured rows. With a window its days are overwritten there, from the
+table. Spark must find the package: `pip install --no-deps`, without Airflow.
 """
 
 import argparse
@@ -20,10 +20,10 @@ def main(source: str, target: str, branch: str, since: str | None = None) -> Non
             USING iceberg PARTITIONED BY (event_date)"""
     )
     if since is None and is_stamped(spark, target):
-        print(f"{target} holds this capture already: its branch was published before")
+        print(f"{target} already has this capture: its branch is published")
         return
-    # Of an audit that failed the branch stays to be looked at, until the table's snapshots are next expired.
-    # Dropped first: CREATE OR REPLACE fails on a table that nothing was published in yet.
+    # After a failed audit the branch stays for inspection, until the table's snapshots are next expired.
+    # Dropped first: CREATE OR REPLACE fails on a table in which nothing has been published yet.
     spark.sql(f"ALTER TABLE {target} DROP BRANCH IF EXISTS {branch}")
     spark.sql(f"ALTER TABLE {target} CREATE BRANCH {branch} RETAIN 7 DAYS")
     rows = f"SELECT event_id, event_date, account_id, title_id, watched_seconds / 60.0 FROM {source}"

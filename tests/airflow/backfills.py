@@ -9,7 +9,7 @@ from airflow.sdk import DAG, task_group
 from pyiceberg.catalog import load_catalog
 
 from airflow_provider_ips import IpBackfillOperator, IpCommitOperator, ips_params
-from tests.airflow.pipelines import capturing
+from tests.kit.pipelines import capturing
 
 COUNTS = pa.schema([pa.field("day", pa.date32()), pa.field("rows", pa.int64()), pa.field("sum", pa.int64())])
 

@@ -1,41 +1,26 @@
 """What a person asks of one run by the trigger form: done once, told in the record, and nothing else moves."""
 
-from dataclasses import fields
 from datetime import UTC, date, datetime
 
 import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_provider_ips import ips_params
-from airflow_provider_ips.checkpoints.access import ServerVariables
-from airflow_provider_ips.checkpoints.variable import VariableStore
-from airflow_provider_ips.core.asked import Asked
+from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
+from airflow_provider_ips.core.requests.request import PARAM_NAMES, RunRequest
 from airflow_provider_ips.core.settings import ALL_OPERATIONS
 from airflow_provider_ips.iceberg import capture, drop_icdc
-from airflow_provider_ips.maintenance.collecting import find_garbage
-from airflow_provider_ips.operators._log import source_lines
-from tests.airflow import people
-from tests.airflow.pipelines import Job, checkpoint_of, committed_at, incremental
-from tests.airflow.tables import append, create, icdc_tables
-from tests.docs.pages import table
+from airflow_provider_ips.maintenance.clean_up import plan_clean_up
+from airflow_provider_ips.runs.reports import source_lines
 from tests.docs.test_reference import code, default
+from tests.kit import people
+from tests.kit.pages import table
+from tests.kit.pipelines import checkpoint_of, committed_at, incremental
+from tests.kit.tables import append, create, icdc_tables
 
 DONE = {"capture": "success", "work": "success", "commit": "success"}
 SKIPPED = {"capture": "success", "work": "skipped", "commit": "skipped"}
-
-
-@pytest.fixture
-def job(lake):
-    return Job(lake)
-
-
-@pytest.fixture
-def events(lake):
-    """Three rows in one snapshot."""
-    table = create(lake, "db.events")
-    append(table, [1, 2, 3])
-    return table
 
 
 @pytest.fixture
@@ -81,6 +66,24 @@ def test_a_full_refresh_moves_the_checkpoint_if_it_is_told_to(events, job, pipel
     assert ran.xcom("commit", task="commit")["outcome"] == "advanced"
     assert job.seen[-1] == [1, 2, 3, 4]
     assert committed_at("moving.capture", "db.events") == head(events)
+
+
+def test_a_full_refresh_that_was_not_committed_is_not_followed_by_a_range(events, job, pipeline, run_dag):
+    """Its job may have emptied the target and inserted nothing; the range has only the rows since the checkpoint."""
+    dag = pipeline("interrupted")
+    run_dag(dag)
+    append(events, [4])
+    job.fails = True
+    run_dag(dag, conf={"ips_run": "full", "ips_move_checkpoint": True})
+    job.fails = False
+
+    refused = run_dag(pipeline("interrupted"))
+    assert isinstance(refused.errors["capture"], CheckpointConflictError)
+    assert "captured all rows of db.events and was never committed" in str(refused.errors["capture"])
+
+    again = run_dag(pipeline("interrupted"), conf={"ips_run": "full", "ips_move_checkpoint": True})
+    assert again.xcom("commit", task="commit")["outcome"] == "advanced"
+    assert job.seen[-1] == [1, 2, 3, 4]
 
 
 def test_a_range_of_ones_own(events, job, pipeline, run_dag):
@@ -204,12 +207,12 @@ def test_a_detached_run_does_not_mind_a_live_one(events, job, pipeline, run_dag)
 WRONG = [
     ({"ips_run": "partitions"}, "ips_run='partitions' without ips_partitions"),
     ({"ips_run": "snapshot"}, "without ips_since_snapshot"),
-    ({"ips_partitions": "day >= '2026-10-01'"}, "says nothing about ips_run='usual'"),
+    ({"ips_partitions": "day >= '2026-10-01'"}, "has no effect with ips_run='usual'"),
     ({"ips_run": "partitions", "ips_partitions": "day >>"}, "cannot be read"),
     ({"ips_run": "partitions", "ips_partitions": "true"}, "names no column"),
     ({"ips_run": "time", "ips_since_time": "2026-10-01T00:00:00"}, "a time without its zone"),
-    ({"ips_run": "full", "ips_max_files": 5}, "says nothing about ips_run='full'"),
-    ({"ips_run": "full", "ips_everything": True}, "says nothing about ips_run='full'"),
+    ({"ips_run": "full", "ips_max_files": 5}, "has no effect with ips_run='full'"),
+    ({"ips_run": "full", "ips_everything": True}, "has no effect with ips_run='full'"),
     ({"ips_dryrun": True}, "param 'ips_dryrun' is unknown"),
     ({"ips_run": "full", "ips_dry_run": True, "ips_move_checkpoint": True}, "contradict"),
 ]
@@ -282,17 +285,17 @@ def test_only_some_partitions(days, job, pipeline, run_dag):
 
 def test_a_filter_narrows_a_range(days, job, pipeline, run_dag):
     first = days.refresh().snapshots()[1].snapshot_id
-    asked = {"ips_run": "snapshot", "ips_since_snapshot": str(first), "ips_partitions": "day = '2026-10-01'"}
+    requested = {"ips_run": "snapshot", "ips_since_snapshot": str(first), "ips_partitions": "day = '2026-10-01'"}
 
-    run_dag(pipeline("narrowed", "db.days"), conf=asked)
+    run_dag(pipeline("narrowed", "db.days"), conf=requested)
 
     assert job.seen == [[3]]
 
 
 def test_a_dry_run_counts_what_a_filter_selects(days, pipeline, run_dag):
-    asked = {"ips_run": "partitions", "ips_partitions": "day = '2026-10-01'", "ips_dry_run": True}
+    requested = {"ips_run": "partitions", "ips_partitions": "day = '2026-10-01'", "ips_dry_run": True}
 
-    source = run_dag(pipeline("counted", "db.days"), conf=asked).xcom("capture")["sources"][0]
+    source = run_dag(pipeline("counted", "db.days"), conf=requested).xcom("capture")["sources"][0]
 
     assert (source["files"], source["records"]) == (2, 2)
     assert 0 < source["bytes"] < source["table"]["bytes"]
@@ -323,15 +326,15 @@ def test_a_filter_that_cannot_be_meant_is_asked_back(condition, told, days, lake
 def test_a_cleared_full_refresh_is_replayed_while_nobody_has_committed_since(events, job, pipeline, run_dag):
     """The same range, from the same table: what clearing promises."""
     dag = pipeline("replayed")
-    asked = run_dag(dag, conf={"ips_run": "full"})
+    requested = run_dag(dag, conf={"ips_run": "full"})
     append(events, [4])
 
-    people.clear(asked, *DONE)
-    again = people.go_on(dag, asked)
+    people.clear(requested, *DONE)
+    again = people.go_on(dag, requested)
 
     assert again.states == DONE
     assert job.seen == [[1, 2, 3], [1, 2, 3]]
-    assert again.xcom("capture_id") == asked.xcom("capture_id")
+    assert again.xcom("capture_id") == requested.xcom("capture_id")
 
 
 @pytest.mark.parametrize("moves", [False, True], ids=["detached", "moving the checkpoint"])
@@ -339,17 +342,17 @@ def test_a_cleared_old_run_does_not_repeat_its_full_refresh(moves, events, job, 
     """Later runs have committed: rows of its time, or a surprise, would be written over theirs."""
     dag = pipeline(f"old_{moves}".lower())
     job.fails = moves  # a full refresh that was never committed is no committed run that clearing would replay
-    asked = run_dag(dag, conf={"ips_run": "full", "ips_move_checkpoint": moves})
+    requested = run_dag(dag, conf={"ips_run": "full", "ips_move_checkpoint": moves})
     job.fails = False
     append(events, [4])
     run_dag(pipeline(dag.dag_id))
     seen, stands = list(job.seen), committed_at(f"{dag.dag_id}.capture", "db.events")
 
-    people.clear(asked, *DONE)
-    again = people.go_on(dag, asked)
+    people.clear(requested, *DONE)
+    again = people.go_on(dag, requested)
 
     assert isinstance(again.errors["capture"], CheckpointConflictError)
-    assert "was asked for a full refresh" in str(again.errors["capture"])
+    assert "requests a full refresh" in str(again.errors["capture"])
     assert job.seen == seen
     assert committed_at(f"{dag.dag_id}.capture", "db.events") == stands
 
@@ -357,12 +360,12 @@ def test_a_cleared_old_run_does_not_repeat_its_full_refresh(moves, events, job, 
 def test_clearing_the_newest_full_refresh_replays_it_where_it_ended(events, job, pipeline, run_dag):
     """It has moved the checkpoint once, and moves nothing again."""
     dag = pipeline("newest")
-    asked = run_dag(dag, conf={"ips_run": "full", "ips_move_checkpoint": True})
+    requested = run_dag(dag, conf={"ips_run": "full", "ips_move_checkpoint": True})
     stands = committed_at("newest.capture", "db.events")
     append(events, [4])
 
-    people.clear(asked, *DONE)
-    again = people.go_on(dag, asked)
+    people.clear(requested, *DONE)
+    again = people.go_on(dag, requested)
 
     assert again.xcom("commit", task="commit")["outcome"] == "replayed"
     assert job.seen == [[1, 2, 3], [1, 2, 3]]
@@ -377,8 +380,8 @@ def test_gc_takes_detached_tables_once_they_are_old(lake, events, pipeline, run_
     now = int(datetime.now(tz=UTC).timestamp() * 1000)
     stores = [VariableStore(ServerVariables())]
 
-    young = find_garbage(lake, "icdc", stores, before_ms=now - 60_000)
-    old = find_garbage(lake, "icdc", stores, before_ms=now + 60_000)
+    young = plan_clean_up(lake, "icdc", stores, before_ms=now - 60_000)
+    old = plan_clean_up(lake, "icdc", stores, before_ms=now + 60_000)
 
     assert young.tables == ()
     assert [table.name for table in old.tables] == [detached]
@@ -389,8 +392,8 @@ def test_the_form_is_what_a_run_can_be_asked_for():
     form = ips_params()
     untouched = {name: param.resolve() for name, param in form.items()}
 
-    assert {name.removeprefix("ips_") for name in form} == {field.name for field in fields(Asked)}
-    assert Asked.from_params(untouched) == Asked()
+    assert {name.removeprefix("ips_") for name in form} == set(PARAM_NAMES)
+    assert RunRequest.from_params(untouched) == RunRequest()
     assert all(param.schema["title"] and param.schema["description_md"] for param in form.values())
 
 
@@ -414,12 +417,12 @@ def test_an_attempt_that_died_between_its_tables_is_taken_up(lake, events, job, 
     options = {"capture": {"data_operations": ALL_OPERATIONS, "on_superset": "allow"}}
     since = head(events)
     append(events, [4])
-    asked = {"ips_run": "snapshot", "ips_since_snapshot": str(since)}
-    died = run_dag(pipeline("died", **options), conf=asked)
+    requested = {"ips_run": "snapshot", "ips_since_snapshot": str(since)}
+    died = run_dag(pipeline("died", **options), conf=requested)
     drop_icdc(lake, died.xcom("db.events"))
     append(events, [5])
 
-    again = run_dag(pipeline("died", **options), at=died.dag_run.logical_date, conf=asked)
+    again = run_dag(pipeline("died", **options), at=died.dag_run.logical_date, conf=requested)
 
     assert again.states == DONE
     assert job.seen == [[4], [4]]
@@ -442,9 +445,9 @@ def test_a_source_without_selected_partitions_is_a_table_without_rows(lake, days
     with users.update_spec() as spec:
         spec.add_identity("day")
     append(users, [10], day=date(2026, 10, 2))
-    asked = {"ips_run": "partitions", "ips_partitions": "day = '2026-10-01'"}
+    requested = {"ips_run": "partitions", "ips_partitions": "day = '2026-10-01'"}
 
-    run_dag(pipeline("both", ["db.days", "db.users"]), conf=asked)
+    run_dag(pipeline("both", ["db.days", "db.users"]), conf=requested)
 
     assert job.seen == [[[0, 3], []]]
 
@@ -483,10 +486,10 @@ def test_a_first_run_says_where_it_starts(events, job, pipeline, run_dag):
 def test_a_filter_that_selects_the_whole_table_is_asked_back(lake, days, job, pipeline, run_dag):
     """With how much that is, before anything is written; unless it is said that everything is meant."""
     dag = pipeline("whole", "db.days")
-    asked = {"ips_run": "partitions", "ips_partitions": "day >= '2020-01-01'"}
+    requested = {"ips_run": "partitions", "ips_partitions": "day >= '2020-01-01'"}
 
-    refused = run_dag(dag, conf=asked)
-    meant = run_dag(pipeline("whole", "db.days"), conf={**asked, "ips_everything": True})
+    refused = run_dag(dag, conf=requested)
+    meant = run_dag(pipeline("whole", "db.days"), conf={**requested, "ips_everything": True})
 
     assert isinstance(refused.errors["capture"], InputError)
     assert "selects everything that db.days has: 4 files, day from 2026-10-01 to 2026-10-03" in str(

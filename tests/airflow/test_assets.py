@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from airflow_provider_ips import IcebergAppendTrigger, iceberg_asset
 from airflow_provider_ips.assets.uris import TableUri, sanitize_uri
 from airflow_provider_ips.core.errors import InputError
-from tests.airflow.conftest import sync
+from tests.kit.airflow import sync
 
 CHARACTERS = st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Z"])
 NAMES = st.text(CHARACTERS, min_size=1, max_size=8).filter(lambda name: "{" not in name)
@@ -76,13 +76,13 @@ def test_case_tells_tables_apart():
 @pytest.mark.parametrize(
     ("uri", "named"),
     [
-        ("iceberg:///db/t", "names no connection"),
-        ("iceberg://lake", "no namespace"),
-        ("iceberg://lake/t", "no namespace"),
-        ("iceberg://lake/db//t", "no namespace"),
+        ("iceberg:///db/t", "lacks a connection"),
+        ("iceberg://lake", "lacks a namespace"),
+        ("iceberg://lake/t", "lacks a namespace"),
+        ("iceberg://lake/db//t", "lacks a namespace"),
         ("iceberg://lake/db.t", "'db.t' has a dot"),
         ("iceberg://me@lake/db/t", "'@'"),
-        ("iceberg://lake:8181/db/t", "ports"),
+        ("iceberg://lake:8181/db/t", "neither user nor port"),
         ("iceberg://lake/db/t?snapshot=1", "'snapshot'"),
         ("iceberg://lake/db/t?branch=a&branch=b", "more than one branch"),
         ("iceberg://lake/db/t%22", "contains '\"'"),
@@ -164,7 +164,7 @@ def test_a_reference_leaves_the_watchers_that_another_file_gave(airflow_database
 
 
 def test_hooks_make_the_asset_by_its_scheme():
-    """As a hook tells lineage what it read, without knowing this package."""
+    """As a hook reports to lineage what it read, without knowing this package."""
     collector = HookLineageCollector()
 
     made = collector.create_asset(scheme="iceberg", asset_kwargs={"table": "db.t", "iceberg_conn_id": "lake"})

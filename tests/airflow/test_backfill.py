@@ -9,10 +9,10 @@ import pytest
 from airflow_provider_ips import IpBackfillOperator
 from airflow_provider_ips.core.errors import CheckpointConflictError, GapError, InputError
 from airflow_provider_ips.core.settings import ALL_OPERATIONS, SourceTable
-from tests.airflow import people
 from tests.airflow.backfills import Daily, backfilling, daily_table, days_of, october, per_day, recomputed, spoil
-from tests.airflow.pipelines import Job, checkpoint_of, incremental, left_running, waiting
-from tests.airflow.tables import append, create, icdc_tables
+from tests.kit import people
+from tests.kit.pipelines import Job, checkpoint_of, incremental, left_running, waiting
+from tests.kit.tables import append, create, icdc_tables
 
 CHUNK_DONE = {"chunk.capture": "success", "chunk.work": "success", "chunk.commit": "success"}
 
@@ -264,7 +264,7 @@ def test_a_dry_run_of_a_range_tells_which_partitions_it_reaches_further_down(lak
     # The range gained a row of the fourth day, and a late one of the second.
     assert (daily["partitions"], daily["files"], daily["records"], daily["unknown"]) == (2, 2, 2, "")
     assert flat["unknown"] == texts["unknown"].replace("texts", "flat")
-    assert flat["unknown"] == "db.flat is not partitioned by day, which the rows of the range are told by"
+    assert flat["unknown"] == "db.flat is not partitioned by day, whose values are what is known of the range's rows"
     assert "does not exist" in nowhere["unknown"]
     assert of_changes.xcom("backfill", task="plan")["stages"][0]["unknown"].startswith("a range without a filter")
 
@@ -275,7 +275,7 @@ ASKED_BACK = [
     ({"partitions": "day > '2020-01-01'"}, InputError, "selects everything that db.days has: 5 files, day from"),
     ({"partitions": "id = 1"}, InputError, "not partitioned by it"),
     ({"partitions": "day >>"}, InputError, "cannot be read"),
-    ({"partitions": "day = '2026-10-01'", "chunk_by": "id"}, InputError, "is no partition column"),
+    ({"partitions": "day = '2026-10-01'", "chunk_by": "id"}, InputError, "is not a partition column"),
     ({"since_snapshot": "123"}, GapError, "is not in the lineage"),
     ({"until_snapshot": "123"}, InputError, "without since_snapshot or since_time"),
 ]
@@ -285,7 +285,7 @@ ASKED_BACK = [
 def test_what_cannot_be_meant_is_asked_back_before_anything_is_written(asked, kind, told, lake, days, job, run_dag):
     ran = run_dag(backfilling("asked_back", job, **asked))
 
-    assert type(ran.errors["plan"]) is kind
+    assert kind in type(ran.errors["plan"]).__bases__  # Airflow does not try it again
     assert told in str(ran.errors["plan"])
     assert ran.errors["plan"].remedy
     assert icdc_tables(lake) == []
@@ -404,4 +404,4 @@ def test_a_chunk_of_another_table_is_refused(lake, days, job, run_dag):
 
     ran = run_dag(backfilling("mixed", job, partitions="day = '2026-10-02'", capture={"source_tables": "db.users"}))
 
-    assert "is of 'db.days', branch 'main', and db.users is to be captured" in str(ran.errors["chunk.capture"])
+    assert "is of 'db.days', and db.users is to be captured" in str(ran.errors["chunk.capture"])

@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_ips.core.asked import Asked, Run
-from airflow_provider_ips.core.backfill import Chunk
-from airflow_provider_ips.core.claims import Claim, Extent
+from airflow_provider_ips.core.backfill.chunks import Chunk
+from airflow_provider_ips.core.backfill.claims import Claim, Extent
 from airflow_provider_ips.core.errors import CheckpointConflictError, StoreUnavailableError
+from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import RunIdentity
-from airflow_provider_ips.operators._claims import KEPT_MS, Notes, hold, keep, read_claim
+from airflow_provider_ips.core.record import Volume
+from airflow_provider_ips.core.requests.request import RunKind, RunRequest
+from airflow_provider_ips.runs.claims import KEPT_MS, Claims, ClaimVariables
 
 
-class Shelf(Notes):
-    """Notes in memory. Before the third look, two targets have been looked at, and what is written is written."""
+class Shelf(ClaimVariables):
+    """Variables in memory. Before the third look, two targets have been looked at, and what is written is written."""
 
     def __init__(self):
         self.kept = {}
@@ -46,16 +48,19 @@ class Runs(SimpleNamespace):
     def get_dr_count(self, dag_id, run_ids, states):
         return sum((dag_id, run_id) in self.active for run_id in run_ids)
 
+    def get_task_states(self, dag_id, run_ids):
+        return {}
+
 
 def claim(run_id, target="db.a@main", *, days=(1, 2), at=1_000):
     return Claim(
         target=target,
         run=RunIdentity(dag_id="d", run_id=run_id, map_index=-1, run_after="2026-10-01T00:00:00+00:00"),
         task_id="plan",
-        told="some partitions in full",
-        asked="digest",
-        extent=Extent(source="db.t", branch="main", column="day", spans=(days,)),
-        as_of="7",
+        description="some partitions in full",
+        request_digest="digest",
+        extent=Extent(source=Source("db.t"), column="day", spans=(days,)),
+        as_of_snapshot="7",
         claimed_at_ms=at,
     )
 
@@ -65,12 +70,9 @@ def chunk_of(*claims):
         number=1,
         of=1,
         label="day=1",
-        source="db.t",
-        branch="main",
-        asked=Asked(run=Run.FULL),
-        files=1,
-        records=1,
-        size_bytes=1,
+        source=Source("db.t"),
+        request=RunRequest(kind=RunKind.FULL),
+        volume=Volume(files=1, records=1, size_bytes=1),
         claims=tuple(each.key for each in claims),
     )
 
@@ -96,7 +98,7 @@ def test_of_two_plans_at_the_same_moment_none_overlooks_the_other(shelf):
     rival = claim("two", "db.b@main")
     shelf.before_third_look = lambda: put(shelf, rival)
 
-    assert hold(BOTH_ACTIVE, ours, notes=shelf) == rival
+    assert Claims(BOTH_ACTIVE, shelf).take(ours) == rival
     assert list(shelf.kept) == [rival.key]
 
 
@@ -107,8 +109,8 @@ def test_a_plan_that_has_to_take_its_notes_back_leaves_those_of_its_earlier_atte
     rival = claim("two", "db.b@main")
     shelf.before_third_look = lambda: put(shelf, rival)
 
-    assert hold(BOTH_ACTIVE, [replace(each, claimed_at_ms=2) for each in earlier], notes=shelf) == rival
-    assert [read_claim(each.key, shelf) for each in earlier] == earlier
+    assert Claims(BOTH_ACTIVE, shelf).take([replace(each, claimed_at_ms=2) for each in earlier]) == rival
+    assert [Claims(NONE_ACTIVE, shelf).read(each.key) for each in earlier] == earlier
 
 
 def test_of_two_targets_both_are_held_or_none(shelf):
@@ -116,16 +118,16 @@ def test_of_two_targets_both_are_held_or_none(shelf):
     taken = claim("two", "db.b@main")
     put(shelf, taken)
 
-    assert hold(BOTH_ACTIVE, [claim("one"), claim("one", "db.b@main")], notes=shelf) == taken
+    assert Claims(BOTH_ACTIVE, shelf).take([claim("one"), claim("one", "db.b@main")]) == taken
     assert list(shelf.kept) == [taken.key]
-    assert hold(BOTH_ACTIVE, [claim("one"), claim("one", "db.c@main")], notes=shelf) is None
+    assert Claims(BOTH_ACTIVE, shelf).take([claim("one"), claim("one", "db.c@main")]) is None
     assert len(shelf.kept) == 3
 
 
 def test_other_days_or_an_ended_run_are_in_nobodys_way(shelf):
     put(shelf, claim("two", days=(3, 4)), claim("ended"))
 
-    assert hold(BOTH_ACTIVE, [claim("one")], notes=shelf) is None
+    assert Claims(BOTH_ACTIVE, shelf).take([claim("one")]) is None
 
 
 def test_notes_of_ended_runs_go_after_a_month(shelf):
@@ -133,21 +135,21 @@ def test_notes_of_ended_runs_go_after_a_month(shelf):
     put(shelf, old, newer)
     mine = claim("one", at=KEPT_MS + 1)
 
-    hold(BOTH_ACTIVE, [mine], notes=shelf)
+    Claims(BOTH_ACTIVE, shelf).take([mine])
 
     assert set(shelf.kept) == {newer.key, mine.key}
 
 
-def test_a_chunk_whose_note_is_gone_or_somebody_elses_is_refused(shelf):
-    """Somebody has deleted it: so nobody knows what this backfill is at work on."""
+def test_a_chunk_without_its_claim_or_with_that_of_another_run_is_refused(shelf):
+    """It was deleted: so no other backfill could see what this one writes."""
     mine, other = claim("one"), claim("one", "db.b@main")
     put(shelf, mine)
 
-    keep(BOTH_ACTIVE, mine.run, chunk_of(mine), now_ms=5, notes=shelf)
-    with pytest.raises(CheckpointConflictError, match="is gone"):
-        keep(BOTH_ACTIVE, mine.run, chunk_of(mine, other), now_ms=5, notes=shelf)
-    with pytest.raises(CheckpointConflictError, match="is gone"):
-        keep(BOTH_ACTIVE, replace(mine.run, run_id="two"), chunk_of(mine), now_ms=5, notes=shelf)
+    Claims(BOTH_ACTIVE, shelf).confirm(mine.run, chunk_of(mine), now_ms=5)
+    with pytest.raises(CheckpointConflictError, match="does not exist any more"):
+        Claims(BOTH_ACTIVE, shelf).confirm(mine.run, chunk_of(mine, other), now_ms=5)
+    with pytest.raises(CheckpointConflictError, match="does not exist any more"):
+        Claims(BOTH_ACTIVE, shelf).confirm(replace(mine.run, run_id="two"), chunk_of(mine), now_ms=5)
 
 
 @pytest.mark.parametrize("damaged", ["", "***", "[]", "{}", '{"schema_version": 2}'])
@@ -157,9 +159,9 @@ def test_a_note_that_cannot_be_read_is_no_note_that_is_not_there(shelf, damaged)
     shelf.kept[mine.key] = damaged
 
     with pytest.raises(StoreUnavailableError, match="cannot be read"):
-        keep(BOTH_ACTIVE, mine.run, chunk_of(mine), now_ms=5, notes=shelf)
+        Claims(BOTH_ACTIVE, shelf).confirm(mine.run, chunk_of(mine), now_ms=5)
     with pytest.raises(StoreUnavailableError, match="cannot be read"):
-        hold(BOTH_ACTIVE, [claim("two")], notes=shelf)
+        Claims(BOTH_ACTIVE, shelf).take([claim("two")])
 
 
 def test_a_chunk_that_comes_back_says_so_to_those_that_have_been_there_since(shelf):
@@ -168,9 +170,9 @@ def test_a_chunk_that_comes_back_says_so_to_those_that_have_been_there_since(she
     put(shelf, mine, later)
 
     with pytest.raises(CheckpointConflictError, match="d/two"):
-        keep(BOTH_ACTIVE, mine.run, chunk_of(mine), now_ms=5, notes=shelf)
-    keep(NONE_ACTIVE, mine.run, chunk_of(mine), now_ms=5, notes=shelf)
+        Claims(BOTH_ACTIVE, shelf).confirm(mine.run, chunk_of(mine), now_ms=5)
+    Claims(NONE_ACTIVE, shelf).confirm(mine.run, chunk_of(mine), now_ms=5)
 
-    assert read_claim(mine.key, shelf) == replace(mine, claimed_at_ms=5)
+    assert Claims(NONE_ACTIVE, shelf).read(mine.key) == replace(mine, claimed_at_ms=5)
     with pytest.raises(CheckpointConflictError, match="d/one"):
-        keep(BOTH_ACTIVE, later.run, chunk_of(later), now_ms=6, notes=shelf)
+        Claims(BOTH_ACTIVE, shelf).confirm(later.run, chunk_of(later), now_ms=6)

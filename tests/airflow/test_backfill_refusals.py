@@ -8,11 +8,9 @@ from airflow.sdk import DAG, task_group
 from airflow.sdk.exceptions import AirflowRescheduleException
 
 from airflow_provider_ips import IpBackfillOperator, IpCommitOperator, iceberg_asset, ips_params
-from airflow_provider_ips.core.asked import Asked, Run
 from airflow_provider_ips.core.errors import CheckpointConflictError, GapError, InputError, RefusedOperationError
-from airflow_provider_ips.operators._backfill_log import stage_told
-from airflow_provider_ips.operators._backfill_stages import foresee
-from tests.airflow import people
+from airflow_provider_ips.core.requests.request import RunKind, RunRequest
+from airflow_provider_ips.runs.backfill.plan import preview_stage, stage_line
 from tests.airflow.backfills import (
     Daily,
     backfilling,
@@ -23,8 +21,9 @@ from tests.airflow.backfills import (
     recomputed,
     write_day,
 )
-from tests.airflow.pipelines import Job, capturing, checkpoint_of, incremental, left_running
-from tests.airflow.tables import append, create, icdc_tables
+from tests.kit import people
+from tests.kit.pipelines import Job, capturing, checkpoint_of, incremental, left_running
+from tests.kit.tables import append, create, icdc_tables
 
 TWO_DAYS: dict[str, Any] = {"partitions": "day <= '2026-10-02'"}
 CHUNK_DONE = {"chunk.capture": "success", "chunk.work": "success", "chunk.commit": "success"}
@@ -109,7 +108,7 @@ def test_a_job_is_not_handed_what_it_does_not_stand(lake, days, job, run_dag):
     )
 
     assert isinstance(refused.errors["plan"], InputError)
-    assert "its job is for 'partitions' and 'full' only" in str(refused.errors["plan"])
+    assert "its job can process 'partitions' and 'full' only" in str(refused.errors["plan"])
     assert icdc_tables(lake) == []
     whole = run_dag(backfilling("of_all", job, **stands), conf={"ips_run": "full", "ips_dry_run": True})
     assert whole.states["plan"] == "success"
@@ -132,8 +131,8 @@ def test_a_limit_on_the_other_kind_of_chunk_is_told(lake, days, job, run_dag):
     ran = run_dag(backfilling("idle", job, max_partitions=7), conf=since)
     both = run_dag(backfilling("both", job, max_partitions=7, max_snapshots=3), conf=since)
 
-    assert any(note.startswith("max_partitions=7 bounds no chunk of a range") for note in told(ran)["warnings"])
-    assert not any("bounds no chunk" in note for note in told(both)["warnings"])
+    assert any(note.startswith("max_partitions=7 limits no chunk of a range") for note in told(ran)["warnings"])
+    assert not any("limits no chunk" in note for note in told(both)["warnings"])
     assert [len(told(each)["chunks"]) for each in (ran, both)] == [3, 1]
 
 
@@ -142,8 +141,8 @@ def test_a_chunk_that_exceeds_a_bound_by_itself_is_told(lake, days, job, run_dag
 
     ran = run_dag(backfilling("large", job, max_files=1, dry_run=True, **TWO_DAYS))
 
-    (note,) = [each for each in told(ran)["warnings"] if "more than a bound" in each]
-    assert note.startswith("chunk 2 (day=2026-10-02) has more than a bound allows: 2 files, 3 rows")
+    (note,) = [each for each in told(ran)["warnings"] if "more than a limit" in each]
+    assert note.startswith("chunk 2 (day=2026-10-02) has more than a limit allows: 2 files, 3 rows")
 
 
 def test_without_a_target_nobody_notices_other_backfills_and_the_plan_says_so(lake, days, job, run_dag):
@@ -195,7 +194,7 @@ def test_backfills_of_two_countries_overlap_in_their_days(lake, run_dag):
 
 def test_waiting_for_a_run_that_is_queued_behind_this_one_would_never_end(lake, days, job, run_dag):
     """One run of the DAG goes at a time. If the other one is running, it ends by itself."""
-    asked = {"target_tables": "db.daily", "on_active_backfill": "wait", **TWO_DAYS}
+    requested = {"target_tables": "db.daily", "on_active_backfill": "wait", **TWO_DAYS}
     waits = []
 
     class Waiting(IpBackfillOperator):
@@ -206,7 +205,7 @@ def test_waiting_for_a_run_that_is_queued_behind_this_one_would_never_end(lake, 
                 waits.append(context["run_id"])
                 raise RuntimeError("it waits") from None
 
-    dag = backfilling("one_at_a_time", job, operator=Waiting, dag={"max_active_runs": 1}, **asked)
+    dag = backfilling("one_at_a_time", job, operator=Waiting, dag={"max_active_runs": 1}, **requested)
     first = run_dag(dag)
     with left_queued(first):
         refused = run_dag(dag)
@@ -214,7 +213,7 @@ def test_waiting_for_a_run_that_is_queued_behind_this_one_would_never_end(lake, 
         run_dag(dag)
 
     assert isinstance(refused.errors["plan"], CheckpointConflictError)
-    assert "is queued behind this run" in str(refused.errors["plan"])
+    assert "is queued after this run" in str(refused.errors["plan"])
     assert len(waits) == 1
 
 
@@ -232,7 +231,9 @@ def test_partitions_are_planned_anew_once_the_snapshot_of_the_plan_is_gone(lake,
         people.clear(each, "plan")
     again = [people.go_on(dag, each) for dag, each in zip((partitions, moment, ranged), ran, strict=True)]
 
-    assert any(f"snapshot {planned_at}, which is gone: planned anew" in note for note in told(again[0])["warnings"])
+    assert any(
+        f"snapshot {planned_at}, which has expired: planned again" in note for note in told(again[0])["warnings"]
+    )
     assert [chunk["files"] for chunk in told(again[0])["chunks"]] == [2, 1]
     for each in again[1:]:
         assert isinstance(each.errors["plan"], GapError)
@@ -248,7 +249,7 @@ def test_an_error_of_a_plan_has_nobody_move_a_checkpoint(lake, days, job, run_da
 
     assert isinstance(ran.errors["plan"], RefusedOperationError)
     assert "is not an append" in str(ran.errors["plan"])
-    assert "ask for partitions" in ran.errors["plan"].remedy
+    assert "request partitions" in ran.errors["plan"].remedy
     assert not any(word in str(ran.errors["plan"]) for word in ("ips reset", "ips seed", "pause", "checkpoint"))
 
 
@@ -268,12 +269,15 @@ def test_a_range_may_end_at_a_snapshot_or_a_moment(lake, days, run_dag):
 
 def test_a_stage_that_lacks_the_days_is_said_to_gain_all_of_them(lake, days):
     """What it holds now is no bound on what will come."""
-    asked = Asked(run=Run.PARTITIONS, **TWO_DAYS)
+    requested = RunRequest(kind=RunKind.PARTITIONS, **TWO_DAYS)
 
-    assert stage_told(foresee(lake, "db.daily", asked)) == "holds none of these partitions now: all that comes is new"
+    assert (
+        stage_line(preview_stage(lake, "db.daily", requested))
+        == "holds none of these partitions now: all rows will be new"
+    )
     write_day(lake, october(1), 2, 11)
-    assert stage_told(foresee(lake, "db.daily", asked)).startswith("holds now 1 partition, 1 file, 1 row, ")
-    assert "does not exist" in stage_told(foresee(lake, "db.nowhere", asked))
+    assert stage_line(preview_stage(lake, "db.daily", requested)).startswith("holds now 1 partition, 1 file, 1 row, ")
+    assert "does not exist" in stage_line(preview_stage(lake, "db.nowhere", requested))
 
 
 def test_a_chunk_that_is_nothing_moves_no_live_checkpoint(lake, days, run_dag):

@@ -7,30 +7,24 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.python import PythonOperator
-from airflow.sdk import DAG, task_group
-from airflow.sdk.exceptions import AirflowRescheduleException
+from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, SourceTable
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
-from tests.airflow.pipelines import Job, capturing, checkpoint_of, committed_at, incremental, left_running
-from tests.airflow.tables import append, create, icdc_tables
+from tests.kit.pipelines import (
+    capturing,
+    checkpoint_of,
+    committed_at,
+    for_each,
+    incremental,
+    left_running,
+    moves,
+    waiting,
+)
+from tests.kit.tables import append, create, icdc_tables
 
 DONE = {"capture": "success", "work": "success", "commit": "success"}
-MINE = "{{ ti.xcom_pull(task_ids='capture', key='source', map_indexes=ti.map_index) }}"
-"""How a mapped job finds what the capture of its own index made."""
-
-
-@pytest.fixture
-def job(lake):
-    return Job(lake)
-
-
-@pytest.fixture
-def events(lake):
-    """A source of three rows in one snapshot."""
-    table = create(lake, "db.events")
-    append(table, [1, 2, 3])
-    return table
+BOTH = ("db.events", "db.users")
 
 
 def test_a_first_run_captures_the_whole_table(events, job, run_dag):
@@ -173,16 +167,16 @@ def test_a_source_that_gained_nothing_beside_one_that_did_is_a_table_without_row
 
 
 def test_a_retry_after_a_crash_takes_the_same_range_and_the_same_table(lake, events, job, run_dag):
-    """The ICDC table is registered, the process dies before it pushed an XCom, and rows arrive meanwhile."""
+    """The ICDC table is registered, the process dies before its task has succeeded, and rows arrive meanwhile."""
     names = []
 
     class Dying(IpCaptureOperator):
-        def _push(self, context, request, outcome):
-            names.append(outcome.record.sources[0].icdc_table)
+        def execute(self, context):
+            super().execute(context)
+            names.append(context["ti"].xcom_pull(task_ids="capture", key="db.events"))
             if len(names) == 1:
                 append(events, [4])
                 raise RuntimeError("the worker dies, as the test wants it")
-            super()._push(context, request, outcome)
 
     with DAG("crash", schedule=None) as dag:
         captured = Dying(
@@ -236,13 +230,13 @@ def test_clearing_the_newest_run_replays_its_range_and_moves_nothing(events, job
     at = datetime.now(tz=UTC)
     run_dag(dag, at=at)
     append(events, [5])
-    before = checkpoint_of("replayed.capture")
+    before = moves("replayed.capture")
 
     ran = run_dag(dag, at=at)
 
     assert job.seen == [[1, 2, 3], [4], [4]]
     assert ran.xcom("commit", "commit")["outcome"] == "replayed"
-    assert checkpoint_of("replayed.capture") == before
+    assert moves("replayed.capture") == before
 
 
 def test_clearing_an_older_run_is_refused(events, job, run_dag):
@@ -288,25 +282,16 @@ def test_another_active_run_is_not_superseded(events, job, run_dag):
 
 def test_another_active_run_can_be_waited_for(events, job, run_dag):
     """The task gives up its slot and comes back, as a rescheduled sensor does; by then the other run has ended."""
-    waits = []
-
-    class Waiting(IpCaptureOperator):
-        def _leave_active_runs_alone(self, context, request, checkpoint):
-            try:
-                super()._leave_active_runs_alone(context, request, checkpoint)
-            except AirflowRescheduleException as later:
-                waits.append(later.reschedule_date)
-                other.close()
-                raise AirflowRescheduleException(datetime.now(tz=UTC)) from later
-
+    waits: list[datetime] = []
+    other = ExitStack()
+    patient = waiting(IpCaptureOperator, other, waits)
     with DAG("waiting", schedule=None) as dag:
-        captured = Waiting(task_id="capture", source_tables="db.events", iceberg_conn_id="lake", on_active_run="wait")
+        captured = patient(task_id="capture", source_tables="db.events", iceberg_conn_id="lake", on_active_run="wait")
         work = PythonOperator(task_id="work", python_callable=job, op_args=[captured.output["db.events"]])
         captured >> work >> IpCommitOperator(task_id="commit", capture=captured)
     job.fails = True
     first = run_dag(dag)
     job.fails = False
-    other = ExitStack()
     other.enter_context(left_running(first))
     started = datetime.now(tz=UTC)
 
@@ -447,37 +432,27 @@ def test_parameters_are_templates(events, job, run_dag):
 
 def test_a_mapped_capture_has_a_consumer_per_source(lake, events, job, run_dag):
     append(create(lake, "db.users"), [10])
-    with DAG("mapped", schedule=None) as dag:
-        captured = IpCaptureOperator.partial(task_id="capture", iceberg_conn_id="lake").expand(
-            source_tables=[{"table": "db.events", "key": "source"}, {"table": "db.users", "key": "source"}]
-        )
-        work = PythonOperator.partial(task_id="work", python_callable=job, op_args=[MINE]).expand(op_kwargs=[{}, {}])
-        captured >> work >> IpCommitOperator(task_id="commit", capture=captured)
 
-    ran = run_dag(dag)
+    ran = run_dag(for_each("mapped", BOTH, job))
 
     assert sorted(job.seen) == [[1, 2, 3], [10]]
     assert set(ran.states.values()) == {"success"}
-    assert committed_at("mapped.capture.db.events", "db.events") == events.current_snapshot().snapshot_id
-    assert committed_at("mapped.capture.db.users", "db.users") is not None
-    assert [each["outcome"] for each in ran.xcom("commit", "commit")] == ["advanced", "advanced"]
+    assert committed_at("mapped.one.capture.db.events", "db.events") == events.current_snapshot().snapshot_id
+    assert committed_at("mapped.one.capture.db.users", "db.users") is not None
+    assert [ran.xcom("commit", "one.commit", index)["outcome"] for index in (0, 1)] == ["advanced", "advanced"]
 
 
-def test_instances_of_a_mapped_capture_cannot_share_a_consumer(lake, events, run_dag):
+def test_instances_of_a_mapped_capture_cannot_share_a_consumer(lake, events, job, run_dag):
     """In one run each would take the other's pending range for that of an earlier run."""
     append(create(lake, "db.users"), [10])
-    with DAG("mapped_shared", schedule=None) as dag:
-        captured = IpCaptureOperator.partial(
-            task_id="capture", iceberg_conn_id="lake", consumer="shared by all", on_active_run="wait"
-        ).expand(source_tables=["db.events", "db.users"])
-        captured >> IpCommitOperator(task_id="commit", capture=captured)
+    job.fails = True  # or the one that is first might have committed already
 
-    ran = run_dag(dag)
+    ran = run_dag(for_each("shared", BOTH, job, capture={"consumer": "shared by all", "on_active_run": "wait"}))
 
-    assert "another task instance of run" in str(ran.errors["capture"])
+    assert "another task instance of run" in str(ran.errors["one.capture"])
     # Airflow does not say which instance runs first: one of them captures, the other is told.
-    assert sorted(ran.states[f"capture[{index}]"] for index in (0, 1)) == ["failed", "success"]
-    assert ran.states["commit"] == "upstream_failed"
+    assert sorted(ran.states[f"one.capture[{index}]"] for index in (0, 1)) == ["failed", "success"]
+    assert {ran.states[f"one.commit[{index}]"] for index in (0, 1)} == {"upstream_failed"}
 
 
 def test_a_range_that_was_rolled_back_leaves_its_failed_run_pending(events, job, run_dag):
@@ -501,31 +476,10 @@ def test_a_range_that_was_rolled_back_leaves_its_failed_run_pending(events, job,
     assert job.seen == [[1, 2, 3], [5]]
 
 
-def test_an_idle_source_of_a_mapped_capture_skips_its_own_job(lake, events, job, run_dag):
-    """The other source goes on, and one commit behind them all does not miss what had nothing to do."""
-    users = create(lake, "db.users")
-    append(users, [10])
-    with DAG("mapped_idle", schedule=None) as dag:
-        captured = IpCaptureOperator.partial(task_id="capture", iceberg_conn_id="lake").expand(
-            source_tables=[{"table": "db.events", "key": "source"}, {"table": "db.users", "key": "source"}]
-        )
-        work = PythonOperator.partial(task_id="work", python_callable=job, op_args=[MINE]).expand(op_kwargs=[{}, {}])
-        commit = IpCommitOperator(task_id="commit", capture=captured, trigger_rule="none_failed")
-        captured >> work >> commit
-    run_dag(dag)
-    append(users, [11])
-
-    ran = run_dag(dag)
-
-    assert (ran.states["work[0]"], ran.states["work[1]"], ran.states["commit"]) == ("skipped", "success", "success")
-    assert job.seen[2:] == [[11]]
-    assert committed_at("mapped_idle.capture.db.users", "db.users") == users.refresh().current_snapshot().snapshot_id
-
-
 def test_a_mapped_task_group_captures_and_commits_each_source_by_itself(lake, events, job, run_dag):
     users = create(lake, "db.users")
     append(users, [10])
-    dag = grouped("group_each", job)
+    dag = for_each("group_each", BOTH, job)
     run_dag(dag)
     append(users, [11])
 
@@ -548,22 +502,8 @@ def test_one_source_of_a_mapped_task_group_fails_alone(lake, events, job, run_da
         if "users" in name:
             raise RuntimeError("the job failed, as the test wants it")
 
-    ran = run_dag(grouped("group_fails", fail_for_users, commit={"trigger_rule": "all_done"}))
+    ran = run_dag(for_each("group_fails", BOTH, fail_for_users, commit={"trigger_rule": "all_done"}))
 
     assert (ran.states["one.commit[0]"], ran.states["one.commit[1]"]) == ("success", "failed")
     assert committed_at("group_fails.one.capture.db.events", "db.events") == events.current_snapshot().snapshot_id
     assert committed_at("group_fails.one.capture.db.users", "db.users") is None
-
-
-def grouped(dag_id, job, *, commit=None):
-    """Capture, work and commit in a task group, once for each of two tables."""
-    with DAG(dag_id, schedule=None) as dag:
-
-        @task_group
-        def one(entry):
-            captured = capturing(entry)
-            work = PythonOperator(task_id="work", python_callable=job, op_args=[captured.output["source"]])
-            captured >> work >> IpCommitOperator(task_id="commit", capture=captured, **(commit or {}))
-
-        one.expand(entry=[{"table": "db.events", "key": "source"}, {"table": "db.users", "key": "source"}])
-    return dag

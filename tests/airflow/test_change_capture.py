@@ -6,15 +6,10 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCommitOperator
 from airflow_provider_ips.core.settings import ALL_OPERATIONS
-from tests.airflow.pipelines import Job, capturing, checkpoint_of
-from tests.airflow.tables import append, create, icdc_tables, rows
+from tests.kit.pipelines import capturing, checkpoint_of
+from tests.kit.tables import append, create, icdc_tables, rows
 
 SOURCE = "db.events"
-
-
-@pytest.fixture
-def job(lake):
-    return Job(lake)
 
 
 @pytest.fixture

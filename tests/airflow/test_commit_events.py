@@ -10,19 +10,14 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, Asset, PartitionedAssetTimetable
 from pyiceberg.transforms import IdentityTransform
 
-from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, iceberg_asset
+from airflow_provider_ips import IpCommitOperator, iceberg_asset
 from airflow_provider_ips.core.errors import EvidenceError, InputError
-from tests.airflow.conftest import sync
-from tests.airflow.pipelines import Job, capturing, committed_at, incremental
-from tests.airflow.tables import append, create
+from tests.kit.airflow import sync
+from tests.kit.pipelines import capturing, committed_at, for_each, incremental
+from tests.kit.tables import append, create
 
 TARGET = iceberg_asset("db.target", iceberg_conn_id="lake")
 FIRST, SECOND = date(2026, 10, 1), date(2026, 10, 2)
-
-
-@pytest.fixture
-def job(lake):
-    return Job(lake)
 
 
 @pytest.fixture
@@ -148,14 +143,14 @@ def test_a_replay_says_so(events, job, run_dag):
 def test_a_commit_that_is_cleared_alone_tells_again(events, job, run_dag, monkeypatch):
     """It may have died between moving the checkpoint and its success: then its first event was never sent."""
     commits = iter([RuntimeError("the worker died, as the test wants it"), None])
-    emit = IpCommitOperator._tell
+    execute = IpCommitOperator.execute
 
-    def die_once(self, telling, context):
+    def die_once(self, context):
+        execute(self, context)
         if (error := next(commits)) is not None:
             raise error
-        return emit(self, telling, context)
 
-    monkeypatch.setattr(IpCommitOperator, "_tell", die_once)
+    monkeypatch.setattr(IpCommitOperator, "execute", die_once)
 
     ran = run_dag(telling("dying", job, retries=1, retry_delay=timedelta(0)))
 
@@ -172,22 +167,17 @@ def test_each_target_has_its_event(events, job, run_dag):
     assert sorted(name for name, *_ in told(ran)) == sorted([TARGET.name, other.name])
 
 
-def test_mapped_captures_are_told_together(lake, events, run_dag):
-    """One event with each capture that found something."""
+def test_each_instance_of_a_mapped_commit_has_its_event(lake, events, job, run_dag):
+    """One event for each capture that found something."""
     append(create(lake, "db.others"), [7])
     create(lake, "db.empty")
 
-    with DAG("mapped", schedule=None) as dag:
-        capturing_each = IpCaptureOperator.partial(task_id="capture", iceberg_conn_id="lake", skip_if_empty=False)
-        captured = capturing_each.expand(source_tables=["db.events", "db.others", "db.empty"])
-        work = EmptyOperator(task_id="work")
-        commit = IpCommitOperator(task_id="commit", capture="capture", target_assets=TARGET)
-        captured >> work >> commit
+    tables = ("db.events", "db.others", "db.empty")
+    ran = run_dag(for_each("mapped", tables, job, commit={"target_assets": TARGET}))
 
-    ran = run_dag(dag)
-
-    [(_, extra, _)] = told(ran)
-    assert sorted(s["source"] for c in extra["captures"] for s in c["sources"]) == ["db.events", "db.others"]
+    captures = [capture for _, extra, _ in told(ran) for capture in extra["captures"]]
+    assert [len(capture["sources"]) for capture in captures] == [1, 1]
+    assert sorted(capture["sources"][0]["source"] for capture in captures) == ["db.events", "db.others"]
 
 
 # --- one event per partition ----------------------------------------------------------------------------------
@@ -297,7 +287,7 @@ def test_a_target_without_the_stamp_is_refused_before_the_checkpoint_moves(event
     ran = run_dag(writing("keyed_unstamped", target, ([1], FIRST), stamped=False))
 
     assert isinstance(ran.errors["commit"], EvidenceError)
-    assert "db.target carries the stamp" in str(ran.errors["commit"])
+    assert "db.target has the stamp" in str(ran.errors["commit"])
     assert committed_at("keyed_unstamped.capture", "db.events") is None
 
 
@@ -312,11 +302,11 @@ def test_a_target_without_partitions_is_refused(lake, events, run_dag):
 @pytest.mark.parametrize(
     ("parameters", "named"),
     [
-        ({"target_assets": "db.target"}, "is no Asset"),
-        ({"target_assets": [Asset.ref(name="x")]}, "is no Asset"),
+        ({"target_assets": "db.target"}, "is not an Asset"),
+        ({"target_assets": [Asset.ref(name="x")]}, "is not an Asset"),
         ({"target_assets": TARGET, "outlets": [TARGET]}, "an outlet as well"),
         ({"target_assets": [TARGET, TARGET]}, "twice"),
-        ({"target_assets": Asset("report"), "partition_events": True}, "no Iceberg table"),
+        ({"target_assets": Asset("report"), "partition_events": True}, "is not an Iceberg table"),
     ],
 )
 def test_targets_that_cannot_be_told_are_refused_at_parse(parameters, named):

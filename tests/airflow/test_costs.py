@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.airflow.counting import IMPLEMENTATION, CountingCatalog
-from tests.airflow.pipelines import Job, incremental
-from tests.airflow.tables import append, create
+from tests.kit.pipelines import Job, incremental
+from tests.kit.tables import append, create
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a commit demands by ``require``: each of its entries is judged by itself."""
+"""What a commit requires by ``require=``: each of its entries is judged by itself."""
 
 import pytest
 from airflow.providers.standard.operators.empty import EmptyOperator
@@ -6,8 +6,8 @@ from airflow.sdk import DAG, TaskGroup
 
 from airflow_provider_ips import IpCommitOperator
 from airflow_provider_ips.core.errors import EvidenceError, InputError
-from airflow_provider_ips.operators._demands import parse_required
-from airflow_provider_ips.operators._evidence import demand_success, with_stand_ins
+from airflow_provider_ips.dag_checks.arguments import parse_require
+from airflow_provider_ips.runs.evidence import demand_success, without_alternatives
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,14 @@ from airflow_provider_ips.operators._evidence import demand_success, with_stand_
     ids=str,
 )
 def test_each_entry_is_judged_by_itself(require, states, lacking):
-    """Whatever it has in common with the others: what stands in for a task in one of them does not in the next."""
-    told = with_stand_ins({"capture": "success", **states}, parse_required(require))
+    """Even where entries share tasks: a task that replaces another in one entry does not replace it in the next."""
+    left = without_alternatives({"capture": "success", **states}, parse_require(require))
 
     if lacking is None:
-        demand_success(told, run_id="r", commit="commit")
+        demand_success(left, run_id="r", commit="commit")
         return
     with pytest.raises(EvidenceError) as caught:
-        demand_success(told, run_id="r", commit="commit")
+        demand_success(left, run_id="r", commit="commit")
     assert f"commits nothing in run r: {lacking}." in str(caught.value)
 
 
@@ -61,16 +61,16 @@ def test_each_entry_is_judged_by_itself(require, states, lacking):
     ids=str,
 )
 def test_what_is_demanded_by_itself_has_no_stand_in(groups, states, lacking):
-    """Not even where an argument came past the check of it, and of mapped tasks neither."""
-    told = with_stand_ins({"capture": "success", **states}, groups)
+    """Even where the argument was not checked before, and where the task is mapped."""
+    left = without_alternatives({"capture": "success", **states}, groups)
 
-    assert {name: state for name, state in told.items() if state != "success"} == lacking
+    assert {name: state for name, state in left.items() if state != "success"} == lacking
 
 
 def test_the_capture_is_demanded_beside_what_is_required():
-    told = with_stand_ins({"capture": "failed", "a": "success"}, (("a",),))
+    left = without_alternatives({"capture": "failed", "a": "success"}, (("a",),))
 
-    assert told == {"capture": "failed"}
+    assert left == {"capture": "failed"}
 
 
 @pytest.mark.parametrize(

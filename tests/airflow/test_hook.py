@@ -55,7 +55,7 @@ def test_a_connection_of_another_type(hook):
 
 @pytest.mark.parametrize("extra", [{}, {"type": "sql"}, {"type": "rest", "uri": ""}, {"warehouse": "s3://w"}])
 def test_a_connection_without_a_catalog(hook, extra):
-    with pytest.raises(InputError, match="names no catalog"):
+    with pytest.raises(InputError, match="does not name a catalog"):
         _ = hook(login="me", password=PASSWORD, extra=extra).catalog
 
 
@@ -68,7 +68,7 @@ def test_a_connection_without_a_catalog(hook, extra):
         {"type": "rest", "uri": f"http://me:{PASSWORD}@127.0.0.1:1/lake"},
     ],
 )
-def test_a_catalog_that_does_not_open_is_told_without_its_password(hook, extra):
+def test_a_catalog_that_does_not_open_is_reported_without_its_password(hook, extra):
     with pytest.raises(CatalogError, match="the catalog of connection 'lakehouse' cannot be opened") as caught:
         _ = hook(extra=extra).catalog
 

@@ -6,22 +6,9 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCommitOperator
 from airflow_provider_ips.core.errors import CheckpointConflictError, EvidenceError
-from tests.airflow.people import clear, go_on, mark, remove
-from tests.airflow.pipelines import Job, capturing, checkpoint_of, committed_at
-from tests.airflow.tables import append, create, icdc_tables
-
-
-@pytest.fixture
-def job(lake):
-    return Job(lake)
-
-
-@pytest.fixture
-def events(lake):
-    """A source of three rows in one snapshot."""
-    table = create(lake, "db.events")
-    append(table, [1, 2, 3])
-    return table
+from tests.kit.people import clear, go_on, mark, remove
+from tests.kit.pipelines import capturing, checkpoint_of, committed_at, moves
+from tests.kit.tables import append, icdc_tables
 
 
 class Gate:
@@ -133,7 +120,7 @@ def test_clearing_after_the_commit_moves_nothing(events, job, gate, run_dag, cle
     name = f"cleared_after_{'_'.join(cleared)}"
     dag = gated(name, job, gate)
     ran = run_dag(dag)
-    before = checkpoint_of(f"{name}.capture")
+    before = moves(f"{name}.capture")
     append(events, [4])
     clear(ran, *cleared)
 
@@ -141,7 +128,7 @@ def test_clearing_after_the_commit_moves_nothing(events, job, gate, run_dag, cle
 
     assert set(again.states.values()) == {"success"}
     assert job.seen == [[1, 2, 3]] * (1 + ("work" in cleared))
-    assert checkpoint_of(f"{name}.capture") == before
+    assert moves(f"{name}.capture") == before
     run_dag(dag)
     assert job.seen[-1] == [4]
 
@@ -294,7 +281,7 @@ def test_a_second_run_is_refused_while_the_first_is_active_and_covers_it_after(e
     from airflow.utils.session import create_session
     from sqlalchemy import update
 
-    from tests.airflow.pipelines import left_running
+    from tests.kit.pipelines import left_running
 
     dag, ran = stopped_before_commit("beside_backfill", job, gate, run_dag)
     with create_session() as session:

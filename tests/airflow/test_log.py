@@ -2,17 +2,14 @@
 
 import pytest
 
-from airflow_provider_ips.core.positions import Position
-from airflow_provider_ips.core.record import (
-    CaptureRecord,
-    ColumnRange,
-    Decision,
-    Kind,
-    SourceRecord,
-    Verdict,
-    Volume,
-)
-from airflow_provider_ips.operators._log import commit_lines, next_line, size, skip_lines, source_lines, volume
+from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.positions import Position, RunIdentity
+from airflow_provider_ips.core.record import ColumnRange, Decision, Kind, Verdict, Volume
+from airflow_provider_ips.core.requests.request import RunKind, RunRequest
+from airflow_provider_ips.core.results.capture_record import CaptureContext, CaptureRecord, SourceRecord
+from airflow_provider_ips.runs.capture import skip_lines
+from airflow_provider_ips.runs.commit import CommitReport
+from airflow_provider_ips.runs.reports import commit_lines, next_line, size, source_lines, volume
 
 NOON = 1_790_856_000_000
 
@@ -24,8 +21,7 @@ def position(snapshot_id):
 def record(**changes):
     """Two files of ten, one compaction passed over."""
     facts = {
-        "source": "db.events",
-        "branch": "main",
+        "source": Source("db.events"),
         "key": "db.events",
         "kind": Kind.RANGE,
         "icdc_table": "icdc.t",
@@ -47,6 +43,12 @@ def record(**changes):
         ),
     }
     return SourceRecord(**{**facts, **changes})
+
+
+def capture_of(*sources, **context):
+    run = RunIdentity(dag_id="dag", run_id="r", map_index=-1, run_after="2026-10-01T00:00:00+00:00")
+    ran = CaptureContext(run=run, iceberg_conn_id="lake", **context)
+    return CaptureRecord(capture_id="8c72", consumer="dag.capture", mode="ICDC", sources=sources, context=ran)
 
 
 def test_captures_that_are_skipped_with_what_is_behind_are_named():
@@ -100,10 +102,12 @@ def test_ranges_and_warnings_are_told():
 
 
 def test_a_first_run_begins_at_the_beginning_of_a_branch():
-    lines = list(source_lines(record(kind=Kind.FULL, from_exclusive=None, branch="audit"), "icdc.t"))
+    lines = list(
+        source_lines(record(kind=Kind.FULL, from_exclusive=None, source=Source("db.events", "audit")), "icdc.t")
+    )
 
     assert lines[:2] == [
-        "db.events (branch audit): captured all live files",
+        "db.events@audit: captured all live files",
         "  up to      snapshot 3 (2026-10-01T12:00:00Z)",
     ]
 
@@ -121,7 +125,7 @@ def test_a_table_that_gained_nothing_is_told_in_three_lines():
 @pytest.mark.parametrize(
     ("told", "facts"),
     [
-        ("then commit moves the checkpoint", {}),
+        ("then the commit moves the checkpoint", {}),
         ("will not move by itself", {"is_committed": False}),
         ("the checkpoint stays where it is", {"detached": True}),
         ("the checkpoint stays where it is", {"replayed": True}),
@@ -130,33 +134,32 @@ def test_a_table_that_gained_nothing_is_told_in_three_lines():
     ],
 )
 def test_a_capture_says_what_happens_next(told, facts):
-    requested = {"replayed": facts.get("replayed", False), "detached": facts.get("detached", False)}
-    sources = (record(icdc_table=facts.get("icdc_table", "icdc.t")),)
-    captured = CaptureRecord(capture_id="c", consumer="dag.capture", mode="ICDC", sources=sources, requested=requested)
+    captured = capture_of(
+        record(icdc_table=facts.get("icdc_table", "icdc.t")),
+        replayed=facts.get("replayed", False),
+        request=RunRequest(
+            kind=RunKind.FULL if facts.get("detached") else RunKind.USUAL, dry_run=facts.get("is_dry", False)
+        ),
+    )
 
-    line = next_line(captured, is_dry=facts.get("is_dry", False), is_committed=facts.get("is_committed", True))
+    line = next_line(captured, is_committed=facts.get("is_committed", True))
 
     assert line.startswith("Next: ")
     assert told in line
 
 
 def test_a_commit_at_a_glance():
-    told = commit_lines(
-        "advanced",
-        consumer="dag.capture",
-        capture_id="8c72",
-        sources=[record().to_json(), record(branch="audit").to_json()],
-        dropped=["icdc.old"],
-    )
+    captured = capture_of(record(), record(source=Source("db.events", "audit")))
+    report = CommitReport(record=captured, outcome="advanced", dropped=["icdc.old"])
 
-    assert list(told) == [
+    assert list(commit_lines(report)) == [
         "The checkpoint moved to the end of the captured range.",
         "  consumer   dag.capture",
         "  capture    8c72",
         f"  up to      {position(3)} of db.events",
-        f"  up to      {position(3)} of db.events (branch audit)",
+        f"  up to      {position(3)} of db.events@audit",
         "  dropped    icdc.old",
-        "Next: nothing to do. The next run takes what comes after it.",
+        "Next: nothing to do. The next run captures what comes after it.",
     ]
 
 

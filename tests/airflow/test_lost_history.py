@@ -3,32 +3,18 @@
 from datetime import UTC, datetime
 
 import pyarrow.parquet as pq
-import pytest
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCommitOperator
 from airflow_provider_ips.core.errors import GapError
 from airflow_provider_ips.core.settings import ALL_OPERATIONS
-from airflow_provider_ips.operators.lost_files import name_lost_files
-from tests.airflow.moves import expire, roll_back
-from tests.airflow.pipelines import Job, capturing, checkpoint_of, committed_at, incremental
-from tests.airflow.tables import append, create, icdc_tables, rows
+from airflow_provider_ips.runs.lost_files import name_lost_files
+from tests.kit.moves import expire, roll_back
+from tests.kit.pipelines import capturing, checkpoint_of, committed_at, incremental
+from tests.kit.tables import append, icdc_tables, rows
 
 DONE = {"capture": "success", "work": "success", "commit": "success"}
-
-
-@pytest.fixture
-def job(lake):
-    return Job(lake)
-
-
-@pytest.fixture
-def events(lake):
-    """A source of three rows in one snapshot."""
-    table = create(lake, "db.events")
-    append(table, [1, 2, 3])
-    return table
 
 
 def fail_once(dag, job, run_dag):
@@ -124,7 +110,7 @@ def test_changes_whose_origin_is_lost_are_not_handed_over(events, job, run_dag):
     ran = run_dag(dag, at=at)
 
     told = str(ran.errors["capture"])
-    assert "are gone, with 3 rows" in told
+    assert "no longer exist, with 3 rows" in told
     assert origin[0] in told
     assert len(job.seen) == 1
 
@@ -143,10 +129,42 @@ def test_what_is_lost_is_named_where_nothing_can_be_captured(events, job, run_da
 
     error = ran.errors["capture"]
     assert isinstance(error, GapError)
-    assert f"are gone, with 2 rows (1 of snapshot {captured}): file://" in str(error)
+    assert f"no longer exist, with 2 rows (1 of snapshot {captured}): file://" in str(error)
     assert "on_gap='full' captures the whole table (4 files" in str(error)
     assert "on_gap='resync' captures the live files newer" in str(error)
     assert job.seen == [[1, 2, 3]]
+
+
+def test_a_table_that_was_changed_is_not_handed_over_for_the_lost_range(lake, events, job, run_dag):
+    """Every file is there, and one more: the run captures again from the checkpoint, or says what was changed."""
+    dag = incremental("changed_and_lost", "db.events", job)
+    run_dag(dag)
+    committed = icdc_tables(lake)
+    append(events, [4, 5])
+    at = fail_once(dag, job, run_dag)
+    forget_what_was_captured(events)
+    [name] = set(icdc_tables(lake)) - set(committed)
+    append(lake.load_table(name), [99])
+
+    ran = run_dag(dag, at=at)
+
+    assert isinstance(ran.errors["capture"], GapError)
+    assert f"{name} was changed since: it has 1 more snapshots (append)" in str(ran.errors["capture"])
+    assert job.seen == [[1, 2, 3]]
+
+
+def test_other_settings_are_not_handed_the_tables_of_the_earlier_ones(events, job, run_dag):
+    """The range is lost, so it cannot be captured by the corrected settings."""
+    dag = changes_of(job, "corrected_and_lost")
+    run_dag(dag)
+    append(events, [4, 5])
+    at = fail_once(dag, job, run_dag)
+    forget_what_was_captured(events)
+
+    ran = run_dag(incremental("corrected_and_lost", "db.events", job), at=at)
+
+    assert isinstance(ran.errors["capture"], GapError)
+    assert len(job.seen) == 1
 
 
 def test_on_gap_decides_for_a_cleared_run_too(lake, events, job, run_dag):
@@ -156,7 +174,6 @@ def test_on_gap_decides_for_a_cleared_run_too(lake, events, job, run_dag):
     append(events, [4, 5])
     at = fail_once(dag, job, run_dag)
     forget_what_was_captured(events)
-    lake.drop_table(icdc_tables(lake)[-1])
     for table in icdc_tables(lake):
         lake.drop_table(table)
 
@@ -185,7 +202,7 @@ def test_a_rolled_back_range_that_expired_is_captured_anew_from_the_checkpoint(l
 
     assert ran.states == DONE
     assert job.seen == [[1, 2, 3], [6]]
-    assert "captured anew from the checkpoint" in str(ran.xcom("capture")["sources"][0]["warnings"])
+    assert "captured again from the checkpoint" in str(ran.xcom("capture")["sources"][0]["warnings"])
     assert rows(lake, "db.events") == [1, 2, 3, 6]
 
 
@@ -201,7 +218,7 @@ def test_a_committed_run_is_never_captured_anew(events, job, run_dag):
 
     ran = run_dag(incremental("committed", "db.events", job, capture={"on_gap": "full"}), at=at)
 
-    assert "are gone, with 2 rows" in str(ran.errors["capture"])
+    assert "no longer exist, with 2 rows" in str(ran.errors["capture"])
     assert job.seen == [[1, 2, 3], [4, 5]]
 
 
@@ -248,9 +265,9 @@ class TestNameLostFiles:
     def test_names_what_is_gone(self, events, run_dag, caplog):
         """With the rows, and what to do."""
         self.run(events, run_dag, "callback_lost", remove=(2,))
-        assert "removed what this task was to read: 1 of the 1 files of icdc." in caplog.text
-        assert "are gone, with 3 rows" in caplog.text
-        assert "Clear the capture and what follows it" in caplog.text
+        assert "removed files that this task was to read: 1 of the 1 files of icdc." in caplog.text
+        assert "no longer exist, with 3 rows" in caplog.text
+        assert "Clear the capture with its downstream tasks" in caplog.text
 
     def test_joins_what_the_author_set(self, events, run_dag, caplog):
         """Tasks that pull from a capture are given it; a callback of their own is called as well."""
@@ -272,23 +289,23 @@ class TestNameLostFiles:
         caplog.set_level("INFO")
         run_dag(dag)
         assert called == ["work"]
-        assert "not for want of a file" in caplog.text
+        assert "not due to a missing file" in caplog.text
         assert name_lost_files in work.on_failure_callback
         assert name_lost_files not in beside.on_failure_callback
 
     def test_leaves_tables_of_very_many_files_alone(self, events, run_dag, caplog, monkeypatch):
         """One request for each would keep the failed task busy for long."""
-        monkeypatch.setattr("airflow_provider_ips.operators.lost_files.MAX_FILES", 0)
+        monkeypatch.setattr("airflow_provider_ips.runs.lost_files.MAX_FILES", 0)
         caplog.set_level("INFO")
         self.run(events, run_dag, "callback_many", remove=(2,))
-        assert "db.events: 1 captured files are too many to look at each" in caplog.text
-        assert "are gone" not in caplog.text
+        assert "db.events: 1 captured files are too many to check" in caplog.text
+        assert "no longer exist" not in caplog.text
 
     def test_says_so_if_nothing_is(self, events, run_dag, caplog):
         """Then the failure has another cause."""
         caplog.set_level("INFO")
         self.run(events, run_dag, "callback_intact")
-        assert "not for want of a file: all 1 files of icdc." in caplog.text
+        assert "not due to a missing file: all 1 files of icdc." in caplog.text
 
     def test_never_fails_itself(self, lake, events, run_dag, caplog, monkeypatch):
         """The task's own failure is what matters."""
@@ -297,4 +314,4 @@ class TestNameLostFiles:
             monkeypatch.setenv("AIRFLOW_CONN_LAKE", '{"conn_type": "http"}')
 
         self.run(events, run_dag, "callback_fails", drop=drop)
-        assert "could not be found out: connection 'lake' is of type 'http'" in caplog.text
+        assert "are missing: connection 'lake' is of type 'http'" in caplog.text

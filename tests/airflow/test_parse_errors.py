@@ -38,10 +38,10 @@ from airflow_provider_ips.core.errors import InputError
         ({"max_snapshots": 0}, "max_snapshots=0 is not a whole number above zero"),
         ({"range_columns": ["day", "day"]}, "range column 'day' is there twice"),
         ({"range_columns": ["da#y"]}, "cannot be an XCom key"),
-        ({"icdc_namespace": ""}, "icdc_namespace='' is no name"),
+        ({"icdc_namespace": ""}, "icdc_namespace='' is not a name"),
         ({"icdc_namespace": "a..b"}, "icdc_namespace='a..b' is malformed"),
-        ({"iceberg_conn_id": None}, "iceberg_conn_id=None is no name"),
-        ({"consumer": " "}, "consumer=' ' is no name"),
+        ({"iceberg_conn_id": None}, "iceberg_conn_id=None is not a name"),
+        ({"consumer": " "}, "consumer=' ' is not a name"),
         ({"skip_if_empty": "no"}, "skip_if_empty='no' is unknown"),
     ],
 )
@@ -74,13 +74,13 @@ def test_a_template_is_left_for_the_run(arguments):
     ("arguments", "problem"),
     [
         ({"icdc_retention": "forever"}, "icdc_retention='forever' is unknown"),
-        ({"capture": None}, "capture=None is no IpCaptureOperator"),
-        ({"capture": 7}, "capture=7 is no IpCaptureOperator"),
-        ({"require": []}, "require=[] demands no evidence at all"),
-        ({"require": [7]}, "require=7 is no task"),
-        ({"require": 7}, "require=7 is no task"),
-        ({"require": ["job", ()]}, "require names an empty group of tasks"),
-        ({"require": [("job", 7)]}, "require=7 is no task"),
+        ({"capture": None}, "capture=None is not an IpCaptureOperator"),
+        ({"capture": 7}, "capture=7 is not an IpCaptureOperator"),
+        ({"require": []}, "require=[] requires nothing"),
+        ({"require": [7]}, "require=7 is not a task"),
+        ({"require": 7}, "require=7 is not a task"),
+        ({"require": ["job", ()]}, "require names an empty tuple of tasks"),
+        ({"require": [("job", 7)]}, "require=7 is not a task"),
         ({"target_changes": True}, "target_changes=True has no target"),
         ({"target_changes": "yes", "verify_target": "db.t"}, "target_changes='yes'"),
     ],
@@ -93,7 +93,7 @@ def test_a_commit_that_cannot_be_right(arguments, problem):
     assert "What to do: " in str(caught.value)
 
 
-def test_a_commit_lies_behind_its_capture_without_an_arrow():
+def test_a_commit_is_downstream_of_its_capture_without_an_arrow():
     with DAG("arrowless", schedule=None):
         captured = IpCaptureOperator(task_id="capture", source_tables="db.events")
         by_task = IpCommitOperator(task_id="by_task", capture=captured)
@@ -103,7 +103,7 @@ def test_a_commit_lies_behind_its_capture_without_an_arrow():
     assert [commit.upstream_task_ids for commit in (by_task, by_output, by_id)] == [{"capture"}] * 3
 
 
-def test_one_capture_of_a_consumer_runs_at_a_time_unless_told_otherwise():
+def test_one_capture_of_a_consumer_runs_at_a_time_unless_set_otherwise():
     assert IpCaptureOperator(task_id="a", source_tables="db.t").max_active_tis_per_dag == 1
     assert IpCaptureOperator(task_id="b", source_tables="db.t", max_active_tis_per_dag=3).max_active_tis_per_dag == 3
 
@@ -143,15 +143,15 @@ def parse(airflow_database, tmp_path):
         ),
         (
             'EmptyOperator(task_id="a") >> IpCommitOperator(task_id="commit", capture="a")',
-            "names 'a' as its capture, which is no IpCaptureOperator",
+            "names 'a' as its capture, which is not an IpCaptureOperator",
         ),
-        ('IpCommitOperator(task_id="commit", capture=EmptyOperator(task_id="a"))', "is no IpCaptureOperator"),
+        ('IpCommitOperator(task_id="commit", capture=EmptyOperator(task_id="a"))', "is not an IpCaptureOperator"),
         (
             """
             IpCommitOperator(task_id="commit", capture=capture)
             BashOperator(task_id="late", bash_command=f"run {capture.output['db.events']}")
             """,
-            "task 'late' uses the capture 'capture' but does not lie before the commit 'commit'",
+            "task 'late' uses the capture 'capture' but is not upstream of the commit 'commit'",
         ),
         (
             """
@@ -187,7 +187,7 @@ def parse(airflow_database, tmp_path):
             early = BashOperator(task_id="early", bash_command="run {{ ti.xcom_pull('capture', key='db.events') }}")
             early >> IpCommitOperator(task_id="commit", capture=capture)
             """,
-            "task 'early' uses the capture 'capture' but does not lie behind it",
+            "task 'early' uses the capture 'capture' but is not downstream of it",
         ),
         (
             """
@@ -220,7 +220,7 @@ def parse(airflow_database, tmp_path):
             job, recover = EmptyOperator(task_id="job"), EmptyOperator(task_id="recover", trigger_rule="one_failed")
             capture >> job >> recover >> IpCommitOperator(task_id="commit", capture=capture, trigger_rule="all_done")
             """,
-            "demands the success of 'recover', skipped whenever nothing fails",
+            "requires the success of 'recover', skipped whenever nothing fails",
         ),
         (
             """
@@ -229,32 +229,14 @@ def parse(airflow_database, tmp_path):
                 task_id="commit", capture=capture, trigger_rule="all_done", require=[job, (recover,)]
             )
             """,
-            "demands the success of 'recover', skipped whenever nothing fails",
-        ),
-        (
-            """
-            @task.branch
-            def choose(): ...
-            jobs = [EmptyOperator(task_id=name) for name in ("merge", "rebuild")]
-            capture >> choose() >> jobs >> IpCommitOperator(task_id="commit", capture=capture)
-            """,
-            "is skipped whichever way 'choose' goes, with 'merge', 'rebuild'",
-        ),
-        (
-            """
-            @task.branch
-            def choose(): ...
-            jobs = [EmptyOperator(task_id=name) for name in ("merge", "rebuild")]
-            capture >> choose() >> jobs >> IpCommitOperator(task_id="commit", capture=capture, trigger_rule="all_done")
-            """,
-            "demands the success of 'rebuild', skipped whichever way 'choose' goes",
+            "requires the success of 'recover', skipped whenever nothing fails",
         ),
         (
             """
             commit = IpCommitOperator(task_id="commit", capture=capture, trigger_rule="one_success")
             capture >> EmptyOperator(task_id="job") >> commit
             """,
-            "has trigger_rule='one_success', which does not wait for the work",
+            "has trigger_rule='one_success', which does not wait for the job",
         ),
         (
             'IpCommitOperator(task_id="commit", capture=capture).as_teardown()',
@@ -265,7 +247,7 @@ def parse(airflow_database, tmp_path):
             commit = IpCommitOperator(task_id="commit", capture=capture)
             capture >> EmptyOperator(task_id="work").as_teardown() >> commit
             """,
-            "teardown 'work' lies between capture and commit",
+            "teardown 'work' is between capture and commit",
         ),
         (
             """
@@ -276,14 +258,14 @@ def parse(airflow_database, tmp_path):
         ),
         (
             'IpCommitOperator(task_id="commit", capture=capture, require=["nowhere"])',
-            "require='nowhere' of commit 'commit' is no task before it",
+            "require='nowhere' of commit 'commit' is not a task upstream of it",
         ),
         (
             """
             capture >> EmptyOperator(task_id="late")
             IpCommitOperator(task_id="commit", capture=capture, require=["late"])
             """,
-            "require='late' of commit 'commit' is no task before it",
+            "require='late' of commit 'commit' is not a task upstream of it",
         ),
         (
             """
@@ -293,7 +275,7 @@ def parse(airflow_database, tmp_path):
                 task_id="commit", capture=capture, trigger_rule="all_done", require=[(daily, early)]
             )
             """,
-            "require='early' of commit 'commit' does not lie behind the capture 'capture'",
+            "require='early' of commit 'commit' is not downstream of the capture 'capture'",
         ),
         (
             """
@@ -301,7 +283,7 @@ def parse(airflow_database, tmp_path):
             capture >> daily >> (commit := IpCommitOperator(task_id="commit", capture=capture, require=[daily, beside]))
             beside >> commit
             """,
-            "require='beside' of commit 'commit' does not lie behind the capture 'capture'",
+            "require='beside' of commit 'commit' is not downstream of the capture 'capture'",
         ),
         (
             """
@@ -351,11 +333,27 @@ def parse(airflow_database, tmp_path):
                 IpCommitOperator(task_id="commit", capture=capture)
             each.expand(number=[1, 2])
             """,
-            "commit 'each.commit' lies in a mapped task group, and its capture 'capture' does not",
+            "commit 'each.commit' is in a mapped task group, and its capture 'capture' is not",
         ),
         (
             'IpCommitOperator.partial(task_id="commit").expand(capture=["capture"])',
             "commit 'commit' is expanded",
+        ),
+        (
+            """
+            many = IpCaptureOperator.partial(task_id="many").expand(source_tables=["db.a", "db.b"])
+            many >> EmptyOperator(task_id="job") >> IpCommitOperator(task_id="commit", capture=many)
+            """,
+            "capture 'many' has several instances in a run, and its commit 'commit' is one task for all of them",
+        ),
+        (
+            """
+            @task_group
+            def each(table):
+                IpCaptureOperator(task_id="capture", source_tables=table) >> EmptyOperator(task_id="job")
+            each.expand(table=["db.a", "db.b"]) >> IpCommitOperator(task_id="commit", capture="each.capture")
+            """,
+            "capture 'each.capture' has several instances in a run, and its commit 'commit' is one task for all",
         ),
     ],
 )
@@ -387,6 +385,13 @@ def test_a_dag_whose_wiring_would_lose_rows(parse, body, problem):
         work = EmptyOperator(task_id="work")
         capture >> cluster >> work >> IpCommitOperator(task_id="commit", capture=capture)
         cluster >> work >> EmptyOperator(task_id="delete").as_teardown(setups=cluster)
+        """,
+        """
+        @task_group
+        def each(table):
+            captured = IpCaptureOperator(task_id="capture", source_tables=table)
+            captured >> EmptyOperator(task_id="job") >> IpCommitOperator(task_id="commit", capture=captured)
+        each.expand(table=["db.a", "db.b"])
         """,
         """
         @task.branch
@@ -457,7 +462,7 @@ def stages(folder, **parts):
 
 
 @pytest.mark.parametrize("target", [BY_STAMP, BY_ASSET], ids=["verified", "asset"])
-def test_a_stage_that_captures_appends_behind_one_that_writes_changes_is_refused(airflow_database, tmp_path, target):
+def test_a_stage_that_captures_appends_after_one_that_writes_changes_is_refused(airflow_database, tmp_path, target):
     """Whichever of the two DAGs Airflow looks at first."""
     error = stages(tmp_path, target=target)
 
@@ -466,7 +471,7 @@ def test_a_stage_that_captures_appends_behind_one_that_writes_changes_is_refused
 
 
 def test_a_stage_that_merges_what_it_captures_of_appends_can_say_so(airflow_database, tmp_path):
-    """What a job does nobody can see in the file; the talk's first stage merges appended rows."""
+    """The file does not show what a job does: the first stage of the talk merges appended rows."""
     error = stages(tmp_path, first='["append"]', target=f"{BY_ASSET}, target_changes=True")
 
     assert "two.second captures the appends of 'db.staged' only" in error
@@ -482,7 +487,7 @@ def test_a_stage_that_merges_what_it_captures_of_appends_can_say_so(airflow_data
         {"target": 'verify_target="{{{{ params.target }}}}"'},
         {"target": 'verify_target="db.elsewhere"'},
     ],
-    ids=["appends first", "changes behind", "says so", "unknown", "another table"],
+    ids=["appends first", "changes downstream", "says so", "unknown", "another table"],
 )
 def test_stages_that_fit_one_another_parse(airflow_database, tmp_path, parts):
     assert stages(tmp_path, **parts) == ""
@@ -508,8 +513,7 @@ def part(chunk):
 parts = part.expand(chunk=plan.output)
 """
 EXPANDED = """
-IpCaptureOperator.partial(task_id="capture", source_tables="db.raw"{more}).expand({over})
-IpCommitOperator(task_id="commit", capture="capture")
+IpCaptureOperator.partial(task_id="capture", source_tables="db.raw").expand({over})
 """
 BESIDE = """
 beside = IpCaptureOperator(task_id="beside", source_tables="db.raw", consumer="live")
@@ -530,23 +534,31 @@ def backfilled(folder, body, *, plan='"db.raw"', second="data_operations=CHANGES
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        (GROUP.format(capture=""), "capture 'part.capture' lies behind the plan 'plan' of a backfill, and takes no"),
+        (
+            GROUP.format(capture=""),
+            "capture 'part.capture' is downstream of the plan 'plan' of a backfill, and takes no",
+        ),
         (GROUP.format(capture='consumer="live"'), "takes no chunk of it"),
         (
-            EXPANDED.format(more="", over='source_tables=["db.raw"]').replace(
+            EXPANDED.format(over='source_tables=["db.raw"]').replace(
                 'source_tables="db.raw"', 'trigger_rule="all_done"'
             )
-            + 'plan >> dag.task_dict["capture"]',
+            + 'plan >> dag.task_dict["capture"]'
+            + BESIDE,
             "takes no chunk of it",
         ),
-        (GROUP.format(capture="chunk=chunk") + BESIDE + "plan >> beside", "capture 'beside' lies behind the plan"),
+        (
+            EXPANDED.format(over="chunk=plan.output") + 'IpCommitOperator(task_id="commit", capture="capture")',
+            "has several instances in a run",
+        ),
+        (GROUP.format(capture="chunk=chunk") + BESIDE + "plan >> beside", "capture 'beside' is downstream of the plan"),
         (
             GROUP.format(capture="chunk=chunk, data_operations=CHANGES"),
             "takes chunks of 'db.raw' with data_operations=('append', 'overwrite', 'delete'), and 'plan' plans them",
         ),
         (GROUP.format(capture='chunk=chunk, equality_deletes="carry"'), "with equality_deletes='carry', and 'plan'"),
     ],
-    ids=["group", "live consumer", "expanded", "beside the group", "operations", "equality deletes"],
+    ids=["group", "live consumer", "expanded", "one commit", "beside the group", "operations", "equality deletes"],
 )
 def test_a_capture_that_would_do_something_else_than_was_planned(airflow_database, tmp_path, body, problem):
     """Take its usual range, and move the checkpoint of live runs; or take other rows than the plan has counted."""
@@ -560,7 +572,7 @@ def test_a_capture_that_would_do_something_else_than_was_planned(airflow_databas
     ("body", "plan"),
     [
         (GROUP.format(capture="chunk=chunk"), '"db.raw"'),
-        (EXPANDED.format(more="", over="chunk=plan.output"), '"db.raw"'),
+        (EXPANDED.format(over="chunk=plan.output") + BESIDE, '"db.raw"'),
         (GROUP.format(capture="chunk=chunk") + BESIDE + "parts >> beside", '"db.raw"'),
         (GROUP.format(capture="chunk=chunk") + BESIDE, '"db.raw"'),
         (GROUP.format(capture="chunk=chunk") + BESIDE + "parts >> beside\nplan >> beside", '"db.raw"'),
@@ -582,5 +594,5 @@ def test_a_stage_that_captures_appends_of_what_a_backfill_rewrites_is_refused(ai
     assert "next.second captures the appends of 'db.staged' only, and backfilled.plan before it backfills it" in error
 
 
-def test_a_stage_that_passes_over_what_a_backfill_rewrites_says_so(airflow_database, tmp_path):
+def test_a_stage_that_skips_what_a_backfill_rewrites_says_so(airflow_database, tmp_path):
     assert backfilled(tmp_path, GROUP.format(capture="chunk=chunk"), second='on_other_operation="skip"') == ""

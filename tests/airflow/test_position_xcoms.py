@@ -3,10 +3,12 @@
 import pytest
 
 from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import Position
-from airflow_provider_ips.core.record import Kind, SourceRecord, Volume
+from airflow_provider_ips.core.record import Kind, Volume
+from airflow_provider_ips.core.results.capture_record import SourceRecord
 from airflow_provider_ips.core.settings import CaptureSettings, parse_sources
-from airflow_provider_ips.operators._xcoms import positions_of
+from airflow_provider_ips.runs.reports import positions_of
 
 NOTHING = Volume(files=0, records=0, size_bytes=0)
 
@@ -18,8 +20,7 @@ def position(snapshot_id):
 def pushed(kind, start, end):
     """What is pushed of a capture between two snapshots. None is that of a table without any."""
     record = SourceRecord(
-        source="db.t",
-        branch="main",
+        source=Source("db.t"),
         key="t",
         kind=kind,
         icdc_table=None,

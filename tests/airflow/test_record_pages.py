@@ -1,17 +1,21 @@
-"""The page behind "Capture record", asked of Airflow's API server as a browser asks: who may see it, what it says."""
+"""The page "Capture record", requested from Airflow's API server as by a browser: who may see it, and what it says."""
 
 import json
 import re
 import subprocess
 import sys
 from datetime import UTC, datetime
+from itertools import product
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given, settings
 from sqlalchemy import delete, select, update
+from sqlalchemy import text as sql
 
-from tests.airflow.pipelines import Job, incremental
-from tests.airflow.tables import append, create
+from tests.core.damage import changed, damaged
+from tests.kit.pipelines import Job, for_each, incremental
+from tests.kit.tables import append, create
 
 ATTACK = '<script>alert("x")</script>'
 
@@ -91,22 +95,22 @@ def store_record(ran, change):
         session.execute(update(XComModel).where(*mine).values(value=change(record)))
 
 
-def test_a_reader_of_the_dag_is_told_what_was_captured_and_what_became_of_it(api, story):
+def test_a_reader_of_the_dag_sees_what_was_captured_and_its_status(api, story):
     first = text_of(api(page_of(story.run(at=datetime(2026, 10, 1, tzinfo=UTC)))))
     ran = story.run([4, 5], at=datetime(2026, 10, 2, tzinfo=UTC))
 
     answer = api(page_of(ran))
-    told = text_of(answer)
+    shown = text_of(answer)
 
     assert "db.t all live files of the table after snapshot the beginning" in first
     assert answer.status_code == 200
-    assert "committed The checkpoint moved to the end of this range on 2" in told
-    assert "1 file 2 rows" in told
-    assert "db.t what was added since the last commit" in told
-    assert ran.xcom("db.t") in told
-    assert "Snapshots: 1 captured" in told
-    assert str(ran.xcom("capture")["sources"][0]["to"]["snapshot_id"]) in told
-    assert ran.xcom("capture_id") in told
+    assert "committed The checkpoint moved to the end of this range on 2" in shown
+    assert "1 file 2 rows" in shown
+    assert "db.t what was added since the last commit" in shown
+    assert ran.xcom("db.t") in shown
+    assert "Snapshots: 1 captured" in shown
+    assert str(ran.xcom("capture")["sources"][0]["to"]["snapshot_id"]) in shown
+    assert ran.xcom("capture_id") in shown
 
 
 @pytest.mark.parametrize(("role", "status"), [("nobody", 401), (None, 403)])
@@ -128,7 +132,7 @@ def test_who_must_log_in_is_led_there_and_back(api):
     assert 'href="/api/v2/auth/login?next=%2Fips%2Fcaptures%2Fd%2Fr%2Ft%3Fmap_index%3D3"' in answer.text
 
 
-def test_no_record_is_told_with_the_reasons_there_may_be(api):
+def test_a_missing_record_is_explained(api):
     answer = api("/ips/captures/no_dag/no_run/no_task")
 
     assert answer.status_code == 404
@@ -153,9 +157,9 @@ def test_names_are_shown_as_text_and_never_run(api, story):
 
     def attacked(record):
         record["consumer"] = ATTACK
-        record["requested"]["asked"] = {"run": "partitions", "partitions": ATTACK}
+        record["requested"] |= {"asked": {"run": "partitions", "partitions": ATTACK}, "detached": True}
         source = record["sources"][0]
-        source["source"] = source["icdc_table"] = source["kind"] = ATTACK
+        source["source"] = source["icdc_table"] = ATTACK
         source["warnings"] = [ATTACK]
         source["partitions"] = [{"column": ATTACK, "lower": ATTACK, "upper": "z", "known": True, "reason": ""}]
         source["verdicts"][0]["reason"] = source["verdicts"][0]["operation"] = ATTACK
@@ -165,8 +169,16 @@ def test_names_are_shown_as_text_and_never_run(api, story):
     answer = api(page_of(ran))
     missing = api(f"/ips/captures/{quote(ATTACK, safe='')}/{quote(ATTACK, safe='')}/{quote(ATTACK, safe='')}")
 
-    assert answer.text.count("&lt;script&gt;") == 10
-    for shown in (answer, missing):
+    def damaged(record):
+        record["sources"][0]["kind"] = ATTACK
+        return record
+
+    store_record(ran, damaged)
+    unreadable = api(page_of(ran))
+
+    assert answer.text.count("&lt;script&gt;") == 9
+    assert unreadable.text.count("&lt;script&gt;") == 1
+    for shown in (answer, missing, unreadable):
         assert "<script" not in shown.text
         assert "script-src" not in shown.headers["content-security-policy"]
         assert shown.headers["content-security-policy"].startswith("default-src 'none'")
@@ -190,12 +202,16 @@ def test_the_style_is_the_only_thing_that_the_browser_is_let_have(api, story):
     [
         ({"schema_version": 2}, "schema_version 2, of another release"),
         ({"schema_version": 1}, "'requested' is missing"),
+        (
+            {"schema_version": 1, "requested": {"run": {"run_id": "r", "map_index": -1, "run_after": "a"}}},
+            "requested: run: 'dag_id' is missing",
+        ),
         ("s3://bucket/xcom", "custom XCom backend"),
         ([1, 2], "custom XCom backend"),
         (None, "custom XCom backend"),
     ],
 )
-def test_what_is_no_record_is_said_to_be_none(api, story, value, why):
+def test_what_is_not_a_record_is_said_not_to_be_one(api, story, value, why):
     ran = story.run()
     store_record(ran, lambda _: value)
 
@@ -203,6 +219,61 @@ def test_what_is_no_record_is_said_to_be_none(api, story, value, why):
 
     assert answer.status_code == 200
     assert why in text_of(answer).replace("&#39;", "'")
+
+
+def store_text(ran, key, text):
+    """Write a text over an XCom, as a program does that knows nothing of JSON."""
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        session.execute(
+            sql("UPDATE xcom SET value = :text WHERE run_id = :run_id AND key = :key"),
+            {"text": text, "run_id": ran.dag_run.run_id, "key": key},
+        )
+
+
+HOSTILE_TEXTS = ["[" * 50_000, '{"a":' * 50_000, "9" * 10_000, "{", '"\\ud800"', "NaN", "", '[["c"]]', '{"a": 1}']
+
+
+def test_an_xcom_with_any_text_in_it_is_answered_with_a_page(api, story):
+    """Also those of the run that this one supersedes, which the page searches for by its capture."""
+    story.job.fails = True
+    failed = story.run(at=datetime(2026, 10, 1, tzinfo=UTC))
+    story.job.fails = False
+    ran = story.run([4], at=datetime(2026, 10, 2, tzinfo=UTC))
+    for key, text in product(("capture_id", "commit", "capture"), HOSTILE_TEXTS):
+        for each in (failed, ran):
+            store_text(each, key, text)
+
+        answer = api(page_of(ran))
+
+        assert answer.status_code == 200
+        assert ("cannot be read" in text_of(answer)) is (key == "capture")
+
+
+def test_a_damaged_record_is_answered_with_a_page(api, story):
+    ran = story.run()
+    written = ran.xcom("capture")
+
+    @given(damaged(written))
+    @settings(max_examples=60, deadline=None)
+    def answers(record):
+        store_record(ran, lambda _: record)
+        assert api(page_of(ran)).status_code == 200
+
+    answers()
+
+
+@pytest.mark.parametrize("moment", [253_402_300_800_000, 2**62])
+def test_a_time_that_no_calendar_has_is_shown_as_a_number(api, story, moment):
+    ran = story.run()
+
+    def damage(record):
+        return changed(record, ("sources", 0, "to", "committed_at_ms"), moment)
+
+    store_record(ran, damage)
+
+    assert f"{moment} ms" in text_of(api(page_of(ran)))
 
 
 def test_a_record_of_a_release_before_the_trigger_form_is_read(api, story):
@@ -219,23 +290,17 @@ def test_a_record_of_a_release_before_the_trigger_form_is_read(api, story):
 
 
 def test_every_instance_of_a_mapped_capture_is_shown_or_the_one_asked_for(api, lake, run_dag):
-    from airflow.sdk import DAG
-
-    from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
-
     for name in ("db.a", "db.b"):
         append(create(lake, name), [1])
-    with DAG("mapped_record", schedule=None) as dag:
-        IpCaptureOperator.partial(task_id="capture", iceberg_conn_id="lake").expand(source_tables=["db.a", "db.b"])
-        IpCommitOperator(task_id="commit", capture="capture")
-    ran = run_dag(dag)
+    ran = run_dag(for_each("mapped_record", ["db.a", "db.b"], Job(lake)))
+    page = page_of(ran, "one.capture")
 
-    both, second = text_of(api(page_of(ran))), text_of(api(page_of(ran) + "?map_index=1"))
+    both, second = text_of(api(page)), text_of(api(page + "?map_index=1"))
 
     assert ("db.a" in both, "db.b" in both) == (True, True)
     assert ("db.a" in second, "db.b" in second) == (False, True)
-    assert links_of(api, ran, "capture", map_index=1)["Capture record"] == page_of(ran) + "?map_index=1"
-    assert links_of(api, ran, "commit")["Capture record"] == page_of(ran)
+    assert links_of(api, ran, "one.capture", map_index=1)["Capture record"] == page + "?map_index=1"
+    assert links_of(api, ran, "one.commit", map_index=1)["Capture record"] == page + "?map_index=1"
 
 
 def test_a_run_that_failed_is_superseded_and_both_lead_to_each_other(api, story):
@@ -246,14 +311,14 @@ def test_a_run_that_failed_is_superseded_and_both_lead_to_each_other(api, story)
     story.job.fails = False
     later = story.run([4], at=datetime(2026, 10, 2, tzinfo=UTC))
 
-    told, covers = api(page_of(failed)), api(page_of(later))
+    superseded, covers = api(page_of(failed)), api(page_of(later))
     run_page = f"/dags/recorded/runs/{quote(later.dag_run.run_id, safe='')}"
     failed_page = f"/dags/recorded/runs/{quote(failed.dag_run.run_id, safe='')}"
 
     assert "not committed The run ended without a commit" in before
     assert "clear the failed tasks" in before.lower()
-    assert "superseded It was never committed" in text_of(told)
-    assert f'href="{run_page}"' in told.text
+    assert "superseded It was never committed" in text_of(superseded)
+    assert f'href="{run_page}"' in superseded.text
     assert f'href="{page_of(failed)}"' in covers.text
     assert links_of(api, failed, "capture")["Superseded by run"] == run_page
     assert links_of(api, later, "capture")["Supersedes run"] == failed_page
@@ -296,10 +361,10 @@ def test_a_run_with_nothing_to_process_says_so(api, story):
     story.run(at=datetime(2026, 10, 1, tzinfo=UTC))
     idle = story.run(at=datetime(2026, 10, 2, tzinfo=UTC))
 
-    assert "nothing to process The sources gained nothing" in text_of(api(page_of(idle)))
+    assert "nothing to process The sources gained no rows" in text_of(api(page_of(idle)))
 
 
-def test_a_run_that_is_cleared_after_its_commit_is_told_as_a_replay(api, story):
+def test_a_run_that_is_cleared_after_its_commit_is_shown_as_a_replay(api, story):
     at = datetime(2026, 10, 1, tzinfo=UTC)
     story.run(at=at)
     again = story.run(at=at)
@@ -325,19 +390,19 @@ def test_a_checkpoint_that_is_kept_elsewhere_is_said_to_be(api, story):
 
 
 def test_a_run_of_another_dag_is_named_to_its_readers_only():
-    """A consumer may be shared by two DAGs, and a page must not tell readers of one about the other."""
-    from airflow_provider_ips.core.fates import Fate, State
+    """A consumer may be shared by two DAGs, and a page must not show readers of one the runs of the other."""
+    from airflow_provider_ips.core.checkpoint.capture_status import CaptureState, CaptureStatus
     from airflow_provider_ips.core.positions import RunIdentity
-    from airflow_provider_ips.plugins._found import Link, superseded_by
+    from airflow_provider_ips.ui.capture_page import Link, superseded_by
 
     by = RunIdentity(dag_id="secret_dag", run_id="secret_run", map_index=-1, run_after="2026-10-01T00:00:00+00:00")
-    fate = Fate(state=State.SUPERSEDED, by=by)
+    fate = CaptureStatus(state=CaptureState.SUPERSEDED, superseded_by=by)
 
     hidden = superseded_by(fate, "recorded", lambda dag_id: dag_id == "recorded")
     shown = superseded_by(fate, "recorded", lambda _: True)
 
-    assert hidden == Link(words="a run of another DAG, which you may not read", url=None)
-    assert shown == Link(words="secret_dag/secret_run", url="/dags/secret_dag/runs/secret_run")
+    assert hidden == Link(text="a run of another DAG, which you may not read", url=None)
+    assert shown == Link(text="secret_dag/secret_run", url="/dags/secret_dag/runs/secret_run")
 
 
 def test_loaded_by_its_entry_point():
@@ -355,7 +420,7 @@ def test_loaded_by_its_entry_point():
 
 
 def test_airflow_can_list_the_plugin(api):
-    """Its page of plugins asks for every part of each."""
+    """Its page of plugins reads every part of each."""
     (listed,) = (p for p in api("/api/v2/plugins", role="ADMIN").json()["plugins"] if p["name"] == "ips")
 
     assert [app["url_prefix"] for app in listed["fastapi_apps"]] == ["/ips"]

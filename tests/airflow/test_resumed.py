@@ -5,9 +5,9 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, BaseOperator, ResumableJobMixin
 
 from airflow_provider_ips import IpCommitOperator
-from tests.airflow.people import clear, go_on
-from tests.airflow.pipelines import capturing, committed_at
-from tests.airflow.tables import append, create, reader
+from tests.kit.people import clear, go_on
+from tests.kit.pipelines import capturing, committed_at
+from tests.kit.tables import append, create, reader
 
 
 class Cluster:
@@ -85,8 +85,8 @@ def resuming(dag_id, cluster, gate, *, is_mapped=False, **options):
         work = (
             OnCluster.partial(**given).expand(cluster=[cluster]) if is_mapped else OnCluster(cluster=cluster, **given)
         )
-        behind = PythonOperator(task_id="gate", python_callable=gate)  # noqa: AIR001 - the gate itself is the callable
-        capture >> work >> behind >> IpCommitOperator(task_id="commit", capture=capture)
+        closing = PythonOperator(task_id="gate", python_callable=gate)  # noqa: AIR001 - the gate itself is the callable
+        capture >> work >> closing >> IpCommitOperator(task_id="commit", capture=capture)
     return dag
 
 

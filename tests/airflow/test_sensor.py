@@ -13,10 +13,10 @@ from airflow.sdk import DAG, BaseSensorOperator
 
 from airflow_provider_ips import IcebergAppendSensor, IpCaptureOperator, IpCommitOperator, SourceTable
 from airflow_provider_ips.core.errors import InputError
-from airflow_provider_ips.core.thresholds import AtLeast
+from airflow_provider_ips.core.watching.thresholds import AtLeast
 from tests.airflow.counting import IMPLEMENTATION, CountingCatalog
-from tests.airflow.moves import QUIET
-from tests.airflow.tables import append, create
+from tests.kit.moves import QUIET
+from tests.kit.tables import append, create
 
 MODES = [{"mode": "poke"}, {"mode": "reschedule"}, {"deferrable": True}]
 QUICK: dict[str, Any] = {"poke_interval": 0.05, "timeout": 0.2}
@@ -86,7 +86,7 @@ class TestEveryMode:
         assert ran.states == {"wait": "skipped"}
 
     def test_a_position_outside_the_lineage_fails(self, table, run_dag, mode):
-        """A wait for what cannot be told would never end."""
+        """A wait for something undecidable would never end."""
         assert run_dag(sensing("outside", since="1234567890123", **mode)).states == {"wait": "failed"}
 
 
@@ -175,7 +175,7 @@ def test_an_unknown_consumer_is_refused(table, run_dag, capsys):
     assert "consumer 'raeders' has no checkpoint" in capsys.readouterr().out
 
 
-# --- what lets go and what does not -----------------------------------------------------------------------------
+# --- what ends the wait and what does not -----------------------------------------------------------------------------
 
 
 def test_a_poke_without_news_loads_each_table_once_and_opens_no_manifest(table, run_dag, loads, tmp_path):
@@ -237,7 +237,7 @@ def test_thresholds_hold_back_in_the_triggerer_too(table, run_dag, deferrable):
 
 
 def test_several_tables_any_or_all(table, lake, run_dag):
-    """`any` lets go for one; `all` waits for the other."""
+    """`any` is content with one table; `all` waits for both."""
     other = create(lake, "db.others")
     append(other, [1])
     since = datetime.now(tz=UTC).isoformat()
@@ -255,7 +255,7 @@ def test_several_tables_any_or_all(table, lake, run_dag):
 @pytest.mark.parametrize("deferrable", [False, True])
 @pytest.mark.parametrize("absent", [{"table": "db.nowhere"}, {"table": "nowhere.events"}, {"branch": "nowhere"}])
 def test_a_source_that_does_not_exist_yet_is_waited_for(table, run_dag, absent, deferrable):
-    """It times out like nothing new; it is no error."""
+    """It times out as if there were no new rows, without an error."""
     ran = run_dag(sensing("absent", since="2026-10-01T00:00:00Z", soft_fail=True, deferrable=deferrable, **absent))
 
     assert ran.states == {"wait": "skipped"}
@@ -285,7 +285,7 @@ def test_a_source_that_does_not_exist_is_refused_where_asked_for(lake, run_dag, 
 
 
 def test_a_snapshot_that_changes_rows_fails_as_the_capture_would(table, run_dag):
-    """Unless it is to be passed over, and then it lets nothing go by itself."""
+    """Unless it is skipped, and then it does not end the wait by itself."""
     since = head_of(table)
     table.delete("id == 1")
 
@@ -332,7 +332,7 @@ def test_parsing_leaves_the_heavy_libraries_alone():
         ({"consumer": "c", "poke_interval": timedelta(0)}, "poke_interval=0"),
         ({"consumer": "c", "min_files": 0}, "min_files"),
         ({"consumer": "c", "or_after": 60}, "or_after=60"),
-        ({"consumer": "c", "min_files": AtLeast(5, or_after=9), "or_after": 60}, "of its own"),
+        ({"consumer": "c", "min_files": AtLeast(5, or_after=9), "or_after": 60}, "its own or_after"),
         ({"consumer": "c", "require": "some"}, "require='some'"),
         ({"consumer": "c", "missing": "ignore"}, "missing='ignore'"),
         ({"consumer": "c", "table": []}, "names no table"),

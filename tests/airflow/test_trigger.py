@@ -15,18 +15,18 @@ from airflow.triggers.base import BaseEventTrigger
 from airflow.triggers.shared_stream import SharedStreamManager
 
 from airflow_provider_ips import IcebergAppendTrigger, SourceTable
-from airflow_provider_ips.checkpoints.opening import open_named_store
-from airflow_provider_ips.core.checkpoint import Checkpoint, SourcePosition
+from airflow_provider_ips import watching as tables_module
+from airflow_provider_ips.core.checkpoint.document import Checkpoint
+from airflow_provider_ips.core.checkpoint.entries import SourcePosition
 from airflow_provider_ips.core.errors import CatalogError, InputError
-from airflow_provider_ips.core.thresholds import AtLeast
-from airflow_provider_ips.core.watch import SourceKey
-from airflow_provider_ips.iceberg import open_source
-from airflow_provider_ips.operators._context import now_ms
-from airflow_provider_ips.triggers import _tables
-from airflow_provider_ips.triggers._collector import LongLived
+from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.watching.thresholds import AtLeast
+from airflow_provider_ips.iceberg.gc_pause import LongLivedObjects
+from airflow_provider_ips.iceberg.source.iceberg_source import open_source
+from airflow_provider_ips.runs.environment import now_ms, open_named_store
 from tests.airflow.counting import IMPLEMENTATION, CountingCatalog
-from tests.airflow.moves import QUIET, compact, expire, roll_back
-from tests.airflow.tables import append, create
+from tests.kit.moves import QUIET, compact, expire, roll_back
+from tests.kit.tables import append, create
 
 INTERVAL_S = 0.05
 PATIENCE_S = 20
@@ -53,7 +53,7 @@ class SharedState(FakeState):
 
 
 class Watching:
-    """A running trigger: its next event, or the certainty that there is none."""
+    """A running trigger: its next event, or the certainty that there will not be one."""
 
     def __init__(self, events):
         self._queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -70,7 +70,7 @@ class Watching:
         """Let three whole polls pass."""
         seen = len(CountingCatalog.loads)
         async with asyncio.timeout(PATIENCE_S):
-            while len(CountingCatalog.loads) < seen + 4 and not self.task.done():  # noqa: ASYNC110 - told by threads
+            while len(CountingCatalog.loads) < seen + 4 and not self.task.done():  # noqa: ASYNC110 - threads count the loads
                 await asyncio.sleep(INTERVAL_S / 5)
         assert self._queue.empty(), self._queue.get_nowait()
 
@@ -103,7 +103,7 @@ def checkpoint_at(consumer, position):
     store = open_named_store("iceberg", iceberg_conn_id="lake")
     read = store.read(consumer)
     revision = 0 if read is None else read.revision
-    positions = (SourcePosition(source="db.events", branch="main", position=position),)
+    positions = (SourcePosition(source=Source("db.events"), position=position),)
     written = Checkpoint(consumer=consumer, revision=revision + 1, positions=positions)
     store.write(written, expected_revision=revision or None)
 
@@ -126,7 +126,7 @@ def counting(lake, monkeypatch):
     """Every load through the connection is counted, and can be made to fail."""
     extra = {**{k: v for k, v in lake.properties.items() if k != "type"}, "py-catalog-impl": IMPLEMENTATION}
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "iceberg", "extra": extra}))
-    _tables.shared_tables.cache_clear()
+    tables_module.shared_tables.cache_clear()
     CountingCatalog.loads.clear()
     yield
     CountingCatalog.faults.clear()
@@ -172,8 +172,8 @@ def test_what_adds_no_row_wakes_nobody(table, move):
     asyncio.run(story())
 
 
-def test_compaction_and_expiry_of_what_was_told_last_wakes_nobody(table):
-    """The watermark goes along with compactions, so that expiry behind it makes no gap."""
+def test_compaction_and_expiry_of_what_was_reported_last_fires_no_event(table):
+    """The watermark follows compactions, so that expiring older snapshots makes no gap."""
 
     async def story():
         async with watching(watcher(since=head_of(table))) as events:
@@ -205,7 +205,7 @@ def test_without_a_start_the_first_event_is_about_the_table(table):
 
 
 def test_a_restart_repeats_nothing_and_loses_nothing(table):
-    """What was told is kept with the asset; what came while nobody looked is told once."""
+    """What was reported is kept with the asset; rows from the time in between are reported once."""
     state = FakeState()
 
     async def story():
@@ -225,7 +225,7 @@ def test_a_restart_repeats_nothing_and_loses_nothing(table):
 
 
 def test_a_restart_just_after_an_event_repeats_it(table):
-    """The event may not be stored yet: told twice is a wake-up too many, forgotten would be a change lost."""
+    """The event may not be stored yet: reported twice is one wake-up too many, forgotten would be a lost change."""
     state = FakeState()
 
     async def story():
@@ -238,7 +238,7 @@ def test_a_restart_just_after_an_event_repeats_it(table):
     asyncio.run(story())
 
 
-def test_an_unreadable_watermark_is_told_again(table):
+def test_rows_of_an_unreadable_watermark_are_reported_again(table):
     """Whatever stands there, the trigger goes on."""
     state = FakeState()
     state.values["ips_told"] = json.dumps({"schema_version": 2})
@@ -251,7 +251,7 @@ def test_an_unreadable_watermark_is_told_again(table):
 
 
 def test_several_assets_on_one_trigger_lose_nothing(table):
-    """Airflow keeps no state for them together, so a restart tells the newest rows again."""
+    """Airflow keeps no state for them together, so a restart reports the newest rows again."""
 
     async def story():
         for _ in range(2):
@@ -307,7 +307,7 @@ def test_one_table_out_of_order_does_not_hide_the_other(table, lake):
     asyncio.run(story())
 
 
-def test_a_problem_is_told_once_and_then_again_with_the_next_head(table, lake):
+def test_a_problem_is_reported_once_and_again_with_the_next_head(table, lake):
     """A table dropped and made again has no history in common: a run must be started for its capture to say so."""
     since = head_of(table)
 
@@ -361,9 +361,9 @@ def test_a_table_that_does_not_exist_yet_is_waited_for(lake):
 
 def test_a_consumer_is_woken_again_as_long_as_rows_are_left(table, lake):
     """A bounded capture commits a part: the moved checkpoint makes the rest news."""
-    first = open_source(lake, "db.events").position
+    first = open_source(lake, Source("db.events")).position
     append(table, [4])
-    middle = open_source(lake, "db.events").position
+    middle = open_source(lake, Source("db.events")).position
     append(table, [5])
     checkpoint_at("readers", first)
 
@@ -373,7 +373,7 @@ def test_a_consumer_is_woken_again_as_long_as_rows_are_left(table, lake):
             await events.assert_quiet()
             await in_thread(checkpoint_at, "readers", middle)
             assert records(await events.event()) == [1]
-            await in_thread(checkpoint_at, "readers", open_source(lake, "db.events").position)
+            await in_thread(checkpoint_at, "readers", open_source(lake, Source("db.events")).position)
             await events.assert_quiet()
 
     asyncio.run(story())
@@ -381,7 +381,7 @@ def test_a_consumer_is_woken_again_as_long_as_rows_are_left(table, lake):
 
 def test_thresholds_count_what_came_since_the_last_event(table, lake):
     """While the run that was woken has not committed, every further append would else start one more."""
-    checkpoint_at("readers", open_source(lake, "db.events").position)
+    checkpoint_at("readers", open_source(lake, Source("db.events")).position)
 
     async def story():
         async with watching(watcher(consumer="readers", checkpoint_store="iceberg", min_records=2)) as events:
@@ -434,7 +434,7 @@ def test_for_a_sensor_it_gives_up_in_time(table):
         ({"iceberg_conn_id": "nowhere"}, "connection 'nowhere' does not exist"),
     ],
 )
-def test_for_a_sensor_what_is_wrong_is_told_at_once(table, parameters, said):
+def test_for_a_sensor_a_problem_is_reported_at_once(table, parameters, said):
     """The sensor looks again and fails with it."""
 
     async def story():
@@ -495,10 +495,10 @@ def test_watchers_of_one_table_share_one_poll(table):
 
 
 def test_a_table_that_did_not_change_is_kept_as_it_was_parsed(table):
-    """What every poll makes anew, the cycle collector walks; and that holds up the event loop."""
-    tables, key = _tables.Tables("lake"), SourceKey("db.events", "main")
+    """The cycle collector walks whatever every poll creates, which holds up the event loop."""
+    tables, key = tables_module.Tables("lake"), Source("db.events")
 
-    with tables.watching([key]):
+    with tables.kept([key]):
         first = tables.load(key)
         assert first is not None
         keys_of_first = first.table.io
@@ -514,9 +514,9 @@ def test_a_table_that_did_not_change_is_kept_as_it_was_parsed(table):
 def test_tables_of_the_first_format_are_kept_too(lake):
     """Their metadata has no sequence numbers."""
     append(create(lake, "db.v1", properties={"format-version": "1"}), [1])
-    tables, key = _tables.Tables("lake"), SourceKey("db.v1", "main")
+    tables, key = tables_module.Tables("lake"), Source("db.v1")
 
-    with tables.watching([key]):
+    with tables.kept([key]):
         assert tables.load(key) is tables.load(key)
 
 
@@ -530,9 +530,9 @@ def test_a_change_is_seen_though_the_catalog_names_no_metadata_file(table, monke
         return loaded
 
     monkeypatch.setattr(CountingCatalog, "load_table", nameless)
-    tables, key = _tables.Tables("lake"), SourceKey("db.events", "main")
+    tables, key = tables_module.Tables("lake"), Source("db.events")
 
-    with tables.watching([key]):
+    with tables.kept([key]):
         first = tables.load(key)
         assert tables.load(key) is first
         append(table, [4])
@@ -542,10 +542,10 @@ def test_a_change_is_seen_though_the_catalog_names_no_metadata_file(table, monke
 
 
 def test_two_who_watch_a_table_keep_it_until_both_have_gone(table):
-    tables, key = _tables.Tables("lake"), SourceKey("db.events", "main")
+    tables, key = tables_module.Tables("lake"), Source("db.events")
 
-    with tables.watching([key]):
-        with tables.watching([key]):
+    with tables.kept([key]):
+        with tables.kept([key]):
             first = tables.load(key)
         assert tables.load(key) is first
 
@@ -553,20 +553,20 @@ def test_two_who_watch_a_table_keep_it_until_both_have_gone(table):
 def test_what_stays_is_set_aside_from_the_cycle_collector_ever_more_seldom():
     """Once when the first table is watched, then when there is more, with pauses that double."""
     now = [1000.0]
-    lasting = LongLived(clock=lambda: now[0])
+    lasting = LongLivedObjects(clock=lambda: now[0])
     at_first = gc.get_freeze_count()
 
     def grown_after(seconds):
         now[0] += seconds
         lasting.has_grown = True
-        return lasting.set_aside()
+        return lasting.freeze_if_due()
 
     try:
-        assert lasting.set_aside()
+        assert lasting.freeze_if_due()
         assert gc.get_freeze_count() > at_first
         assert [grown_after(19), grown_after(1), grown_after(39), grown_after(1)] == [False, True, False, True]
         now[0] += 10_000
-        assert not lasting.set_aside()
+        assert not lasting.freeze_if_due()
     finally:
         gc.unfreeze()
 

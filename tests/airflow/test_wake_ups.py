@@ -9,9 +9,9 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 
 from airflow_provider_ips import IcebergAppendTrigger, IpCommitOperator, iceberg_asset
-from tests.airflow.conftest import sync
-from tests.airflow.pipelines import Job, capturing, incremental
-from tests.airflow.tables import append, create
+from tests.kit.airflow import sync
+from tests.kit.pipelines import Job, capturing, incremental
+from tests.kit.tables import append, create
 
 PATIENCE_S = 20
 INTERVAL_S = 0.05

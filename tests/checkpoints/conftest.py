@@ -1,15 +1,16 @@
-"""The real Airflow of tests/airflow, and checkpoints to put into it."""
+"""A real Airflow in the process of the tests, and checkpoints to put into it."""
 
 import uuid
 
 import pytest
 
-from airflow_provider_ips.core.administration import seed
-from airflow_provider_ips.core.checkpoint import SourcePosition
+from airflow_provider_ips.core.checkpoint.entries import SourcePosition
+from airflow_provider_ips.core.checkpoint.manual_changes import seed
+from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import Position
-from tests.airflow.conftest import airflow_database, lake, run_dag
+from tests.kit.airflow import airflow_database, events, job, lake, run_dag
 
-__all__ = ["airflow_database", "lake", "run_dag"]
+__all__ = ["airflow_database", "events", "job", "lake", "run_dag"]
 
 
 @pytest.fixture
@@ -29,4 +30,4 @@ def standing(snapshot_id, source="db.access_token"):
     position = Position(
         table_uuid="uuid-1", snapshot_id=snapshot_id, sequence_number=snapshot_id, committed_at_ms=1_700_000_000_000
     )
-    return SourcePosition(source=source, branch="main", position=position)
+    return SourcePosition(source=Source(source), position=position)

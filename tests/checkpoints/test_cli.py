@@ -6,23 +6,23 @@ import getpass
 import json
 import os
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from airflow.models import Variable
-from pyiceberg.table.refs import MAIN_BRANCH
 
-from airflow_provider_ips.checkpoints.access import ServerVariables
-from airflow_provider_ips.checkpoints.variable import VariableStore
-from airflow_provider_ips.core.checkpoint import PendingCapture, SourceRange
-from airflow_provider_ips.core.identifiers import variable_key
+from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore
+from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceRange
+from airflow_provider_ips.core.checkpoint.resolution import new_capture_id
+from airflow_provider_ips.core.checkpoint.transitions import begin, commit
+from airflow_provider_ips.core.identifiers import Source, variable_key
 from airflow_provider_ips.core.positions import RunIdentity
 from airflow_provider_ips.core.record import Kind
-from airflow_provider_ips.core.transitions import begin, commit, new_capture_id
-from airflow_provider_ips.iceberg import open_source, position_at
-from tests.airflow.tables import append, create
+from airflow_provider_ips.iceberg.source.iceberg_source import open_source, position_at
 from tests.checkpoints.conftest import standing
+from tests.core.test_long_history import CAPTURES, SOURCES, long_checkpoint
+from tests.kit.tables import append, create
 
 pytestmark = pytest.mark.usefixtures("airflow_database")
 
@@ -113,10 +113,9 @@ def pending(store, consumer, day, snapshot_id, position=None):
     document = store.read(consumer)
     run = RunIdentity(dag_id="daily", run_id=f"r{day}", map_index=-1, run_after=f"2026-11-{day:02d}T00:00:00+00:00")
     taken = SourceRange(
-        source="db.t",
-        branch="main",
+        source=Source("db.t"),
         kind=Kind.RANGE,
-        from_exclusive=None if document is None else document.position_of("db.t", "main"),
+        from_exclusive=None if document is None else document.position_of(Source("db.t")),
         to_inclusive=position or standing(snapshot_id).position,
         icdc_table=f"icdc.t_{day}",
     )
@@ -138,7 +137,7 @@ def test_a_snapshot_is_seeded(ips, store, table, consumer):
     assert [(row["source"], row["from_snapshot"], row["to_snapshot"]) for row in said.rows] == [
         ("db.t", None, str(chosen))
     ]
-    position = store.read(consumer).position_of("db.t", "main")
+    position = store.read(consumer).position_of(Source("db.t"))
     assert (position.snapshot_id, position.table_uuid) == (chosen, str(table.metadata.table_uuid))
 
 
@@ -147,13 +146,13 @@ def test_a_time_is_seeded_by_the_snapshot_before_it(ips, store, table, consumer)
     second = table.refresh().history()[1]
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=second.timestamp_ms)
     assert ips(*seeding(consumer, "--time", moment.isoformat(), "--yes")).failure == ""
-    assert store.read(consumer).position_of("db.t", "main").snapshot_id == second.snapshot_id
+    assert store.read(consumer).position_of(Source("db.t")).snapshot_id == second.snapshot_id
 
 
 def test_the_latest_is_seeded(ips, store, table, consumer):
     """For a target that a full load has just filled."""
     assert ips(*seeding(consumer, "--latest", "--yes")).failure == ""
-    assert store.read(consumer).position_of("db.t", "main").snapshot_id == snapshots(table)[-1]
+    assert store.read(consumer).position_of(Source("db.t")).snapshot_id == snapshots(table)[-1]
 
 
 def test_a_branch_is_seeded_by_its_own_history(ips, store, table, consumer):
@@ -161,8 +160,8 @@ def test_a_branch_is_seeded_by_its_own_history(ips, store, table, consumer):
     first = snapshots(table)[0]
     table.manage_snapshots().create_branch(first, "audit").commit()
     assert ips(*seeding(consumer, "--branch", "audit", "--latest", "--yes")).failure == ""
-    assert store.read(consumer).position_of("db.t", "audit").snapshot_id == first
-    assert store.read(consumer).position_of("db.t", MAIN_BRANCH) is None
+    assert store.read(consumer).position_of(Source("db.t", "audit")).snapshot_id == first
+    assert store.read(consumer).position_of(Source("db.t")) is None
 
 
 def test_a_dry_run_writes_nothing(ips, store, table, consumer):
@@ -231,6 +230,26 @@ def test_history_is_shown(ips, store, consumer):
     ]
 
 
+def test_a_long_history_is_shown_and_rewound_like_any_other(ips, store, consumer):
+    """Its document is stored in a short form."""
+    document = replace(long_checkpoint(), consumer=consumer)
+    store.write(document, expected_revision=None)
+    undone, newest = document.history[10], document.history[-1]
+
+    shown = ips("history", "--consumer", consumer).rows
+    listed = {row["consumer"]: row for row in ips("list").rows}[consumer]
+    pending = ips("show", "--consumer", consumer).rows
+    ips("rewind", "--consumer", consumer, "--capture-id", undone.capture_id, "--yes")
+
+    assert len(shown) == CAPTURES * len(SOURCES)
+    assert shown[-1]["to_snapshot"] == str(newest.ranges[-1].to_inclusive.snapshot_id)
+    assert SOURCES[-1].label in listed["sources"]
+    assert pending[0]["snapshot"] == str(newest.ranges[0].to_inclusive.snapshot_id)
+    rewound = store.read(consumer)
+    assert rewound.position_of(SOURCES[7]) == undone.ranges[7].from_exclusive
+    assert rewound.history == document.history[:10]
+
+
 @pytest.mark.parametrize("command", ["show", "history", "reset", "abandon"])
 def test_an_unknown_consumer_is_said_to_be_unknown(ips, consumer, command):
     """The name may be misspelled; the list of names is one command away."""
@@ -261,7 +280,7 @@ def test_a_consumer_is_rewound(ips, store, consumer, by):
     words = ("--run-id", "r2") if by == "run" else ("--capture-id", ids[1])
     said = ips("rewind", "--consumer", consumer, *words, "--yes")
     assert [(row["from_snapshot"], row["to_snapshot"]) for row in said.rows] == [("30", "10")]
-    assert store.read(consumer).position_of("db.t", "main").snapshot_id == 10
+    assert store.read(consumer).position_of(Source("db.t")).snapshot_id == 10
 
 
 def stepwise(store, consumer, table):
@@ -272,7 +291,7 @@ def stepwise(store, consumer, table):
             consumer,
             day,
             snapshot_id,
-            position=position_at(open_source(table.catalog, "db.t"), snapshot_id=snapshot_id),
+            position=position_at(open_source(table.catalog, Source("db.t")), snapshot_id=snapshot_id),
         )
         document = store.read(consumer)
         done = commit(document, capture_id=document.pending.capture_id, run=document.pending.run, now_ms=day)
@@ -292,13 +311,13 @@ def test_a_consumer_is_rewound_to_a_place(ips, store, table, consumer, by):
     }[by]
     dry = ips("rewind", "--consumer", consumer, "--conn-id", "lake", *words, "--dry-run")
     assert "Dry run" in dry.remarks
-    assert store.read(consumer).position_of("db.t", "main").snapshot_id == third
+    assert store.read(consumer).position_of(Source("db.t")).snapshot_id == third
     said = ips("rewind", "--consumer", consumer, "--conn-id", "lake", *words, typed=consumer)
     assert said.failure == ""
     wanted = second if by == "latest run" else first
     assert [(row["from_snapshot"], row["to_snapshot"]) for row in said.rows] == [(str(third), str(wanted))]
     after = store.read(consumer)
-    assert after.position_of("db.t", "main").snapshot_id == wanted
+    assert after.position_of(Source("db.t")).snapshot_id == wanted
     assert [c.run.run_id for c in after.history] == (["r1", "r2"] if by == "latest run" else ["r1"])
     assert [i.verb for i in after.interventions] == ["rewind"]
 
@@ -309,9 +328,9 @@ def test_a_consumer_is_rewound_to_a_place(ips, store, table, consumer, by):
         (("--snapshot", "4711"), "not in the lineage"),
         (("--snapshot", "head"), "not a snapshot id"),
         (("--time", "2026-10-01T00:00:00"), "no time zone"),
-        (("--time", "2999-10-01T00:00:00+00:00"), "does not lie behind"),
+        (("--time", "2999-10-01T00:00:00+00:00"), "is not earlier than"),
         (("--snapshot", "1", "--time", "2026-10-01T00:00:00+00:00"), "2 of --snapshot, --time"),
-        (("--snapshot", "1", "--run-id", "r1"), "must be said exactly once"),
+        (("--snapshot", "1", "--run-id", "r1"), "is given together with"),
         (("--snapshot", "1", "--table", "db.other"), "does not exist"),
         (("--snapshot", "1", "--branch", "audit"), "0 sources on branch 'audit'"),
     ],
@@ -333,7 +352,7 @@ def test_a_rewind_must_say_where_to(ips, store, consumer, words):
 
 
 def test_a_consumer_is_reset(ips, store, consumer):
-    """Wholly; it can be seeded anew then."""
+    """In all its sources; afterwards it can be seeded."""
     committed(store, consumer, 1, 10)
     said = ips("reset", "--consumer", consumer, "--yes")
     assert [(row["from_snapshot"], row["to_snapshot"]) for row in said.rows] == [("10", None)]
@@ -356,7 +375,7 @@ def test_a_pending_capture_is_abandoned(ips, store, consumer):
     assert "daily/r2" in ips("abandon", "--consumer", consumer, "--yes").remarks
     after = store.read(consumer)
     assert after.pending is None
-    assert after.position_of("db.t", "main").snapshot_id == 10
+    assert after.position_of(Source("db.t")).snapshot_id == 10
 
 
 def test_a_checkpoint_that_moves_while_the_question_waits_is_not_overwritten(ips, store, consumer, monkeypatch):
@@ -370,8 +389,8 @@ def test_a_checkpoint_that_moves_while_the_question_waits_is_not_overwritten(ips
 
     monkeypatch.setattr("tests.checkpoints.test_cli.Typed", Slow)
     said = ips("reset", "--consumer", consumer, typed=f"{consumer}\n")
-    assert "stands at revision 4" in said.failure
-    assert store.read(consumer).position_of("db.t", "main").snapshot_id == 20
+    assert "is at revision 4" in said.failure
+    assert store.read(consumer).position_of(Source("db.t")).snapshot_id == 20
 
 
 def airflow(*words, **environment):
@@ -401,7 +420,7 @@ def test_an_unreachable_database_is_no_absence(consumer, tmp_path):
         "ips", "show", "--consumer", consumer, AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{tmp_path}/none.db"
     )
     assert ended.returncode == 1
-    assert "taking it for new" in ended.stderr
+    assert "treating the consumer as new" in ended.stderr
     assert "has no checkpoint" not in ended.stderr
     assert "Traceback" not in ended.stderr
 

@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_ips.checkpoints.access import ServerVariables
 from airflow_provider_ips.checkpoints.iceberg import IcebergStore
-from airflow_provider_ips.checkpoints.variable import VariableStore
-from airflow_provider_ips.core.checkpoint import Checkpoint, CommittedCapture, PendingCapture, SourceRange
+from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore
+from airflow_provider_ips.core.checkpoint.document import Checkpoint
+from airflow_provider_ips.core.checkpoint.entries import CommittedCapture, PendingCapture, SourceRange
+from airflow_provider_ips.core.checkpoint.store import InMemoryStore
 from airflow_provider_ips.core.errors import CheckpointConflictError, CheckpointError, DamagedCheckpointError
+from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import RunIdentity
 from airflow_provider_ips.core.record import Kind
-from airflow_provider_ips.core.store import InMemoryStore
 from tests.checkpoints.conftest import standing
 
 
@@ -69,7 +70,7 @@ class Logs:
 
 @pytest.fixture(params=[Memory, Variables, Logs], ids=["memory", "variable", "iceberg"])
 def kept(request):
-    """A store, and a hand that reaches behind it."""
+    """A store, and direct access to what it has stored."""
     return request.param(request)
 
 
@@ -81,8 +82,7 @@ def full(first):
     """A document with something in every field."""
     run = RunIdentity(dag_id="daily", run_id="r", map_index=3, run_after="2026-11-01T00:00:00+00:00")
     taken = SourceRange(
-        source="db.größen",
-        branch="audit",
+        source=Source("db.größen", "audit"),
         kind=Kind.RANGE,
         from_exclusive=None,
         to_inclusive=standing(20).position,
@@ -121,7 +121,7 @@ def test_a_write_over_another_revision_is_refused(kept, first, consumer, stands,
     """Somebody wrote, or removed, since this writer read; and what stood there stands."""
     if stands:
         kept.store.write(first, expected_revision=None)
-    with pytest.raises(CheckpointConflictError, match="stands at") as caught:
+    with pytest.raises(CheckpointConflictError, match="is at") as caught:
         kept.store.write(following(first), expected_revision=expected)
     assert caught.value.remedy
     assert kept.store.read(consumer) == (first if stands else None)

@@ -1,4 +1,4 @@
-"""`airflow ips doctor`: what a run would find out, told before it does."""
+"""`airflow ips doctor`: problems are found before a run meets them."""
 
 import json
 from datetime import UTC, datetime
@@ -7,12 +7,12 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCommitOperator, iceberg_asset
-from airflow_provider_ips.checkpoints.access import ServerVariables
+from airflow_provider_ips.checkpoints.variable import ServerVariables
 from airflow_provider_ips.core.identifiers import variable_key
-from tests.airflow.conftest import sync
-from tests.airflow.pipelines import Job, capturing, incremental
-from tests.airflow.tables import append, create, icdc_tables
 from tests.checkpoints.test_cli import ips
+from tests.kit.airflow import sync
+from tests.kit.pipelines import Job, capturing, incremental
+from tests.kit.tables import append, create, icdc_tables
 
 __all__ = ["ips"]
 pytestmark = pytest.mark.usefixtures("airflow_database")
@@ -36,8 +36,8 @@ def committed(lake, run_dag, dag_id, **options):
     return f"{dag_id}.capture"
 
 
-def test_all_is_well(ips, lake, events, run_dag):
-    """Nothing is called a problem that is none, and what is not known is not called well."""
+def test_all_is_ok(ips, lake, events, run_dag):
+    """No problem is reported, and what is unknown is not reported as ok."""
     consumer = committed(lake, run_dag, "healthy")
     found = {check: row["status"] for check, row in examine(ips, consumer).items()}
     assert found == {
@@ -63,7 +63,7 @@ def test_a_shadowing_environment_variable_is_found(ips, lake, events, run_dag, m
 
 
 def test_a_shadowing_secrets_backend_is_found(ips, lake, events, run_dag, monkeypatch, tmp_path):
-    """Airflow asks it before its own database."""
+    """Airflow reads it before its own database."""
     consumer = committed(lake, run_dag, "backend")
     secrets = tmp_path / "variables.json"
     secrets.write_text(json.dumps({variable_key(consumer): "old"}))
@@ -135,8 +135,8 @@ def test_changes_that_the_capture_does_not_take_are_found(ips, lake, events, run
     assert examine(ips, consumer)["operations"]["status"] == "warning"
 
 
-def test_a_stage_that_captures_appends_behind_one_that_merges_is_found(ips, lake, events, run_dag):
-    """Told by the stamp that the stage before leaves."""
+def test_a_stage_that_captures_appends_downstream_of_one_that_merges_is_found(ips, lake, events, run_dag):
+    """By the stamp that the stage before it leaves."""
     consumer = committed(lake, run_dag, "second_stage")
     events.refresh().delete("id = 1", snapshot_properties={"ips-capture-id": "c0ffee"})
     row = examine(ips, consumer)["operations"]
@@ -178,7 +178,7 @@ def test_a_stage_that_merges_is_found_before_a_merge_changes_a_row(two_stages, n
 
 @pytest.mark.parametrize(("says", "status"), [({"target_changes": True}, "problem"), ({}, "ok")])
 def test_a_stage_that_captures_appends_and_merges_says_so(ips, lake, events, run_dag, says, status):
-    """It captures no changes, so that nothing but its commit tells."""
+    """It captures no changes, so that only its commit says so."""
     append(create(lake, "db.log"), [1])
     run_dag(incremental("merging_stage", "db.events", Job(lake), commit={"target_assets": LOG, **says}))
     run_dag(incremental("next_stage", "db.log", Job(lake)))
@@ -186,7 +186,7 @@ def test_a_stage_that_captures_appends_and_merges_says_so(ips, lake, events, run
     assert examine(ips, "next_stage.capture")["stages"]["status"] == status
 
 
-def test_a_stage_behind_another_table_is_well(two_stages):
+def test_a_stage_downstream_of_another_table_is_ok(two_stages):
     """The stage before it writes elsewhere."""
     found = two_stages(target_assets=iceberg_asset("db.other", iceberg_conn_id="lake"))
     assert found["stages"]["status"] == "ok"

@@ -20,7 +20,7 @@ from airflow_provider_ips.core.errors import (
     InputError,
     StoreUnavailableError,
 )
-from tests.crash.calls import JOURNAL, DiedError, End, open_journaled
+from tests.kit.calls import JOURNAL, DiedError, End, open_journaled
 
 RACES = 8
 
@@ -268,7 +268,7 @@ def test_rows_appended_by_somebody_hide_no_checkpoint(store, first, consumer):
     import pyarrow as pa
 
     table.append(pa.table({"note": ["hello"]}))
-    with pytest.raises(DamagedCheckpointError, match="something else has made") as caught:
+    with pytest.raises(DamagedCheckpointError, match="which another program wrote") as caught:
         store.read(consumer)
     assert "set_current_snapshot" in caught.value.remedy
     with pytest.raises(DamagedCheckpointError):
@@ -288,7 +288,7 @@ def test_a_rolled_back_log_is_not_believed(store, first, consumer):
 
 
 def test_a_table_of_the_same_name_is_left_alone(store, lake, first, consumer):
-    """It is no log, and may be anybody's."""
+    """It is not a log, and may belong to anybody."""
     lake.create_namespace("ips_checkpoints")
     table = lake.create_table(store.table_name(consumer), schema=log_table._SCHEMA)
     for verb in (lambda: store.read(consumer), lambda: store.write(first, expected_revision=None)):

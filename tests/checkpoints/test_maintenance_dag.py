@@ -1,4 +1,4 @@
-"""The maintenance DAG: the commands' verbs by a trigger form, in a worker."""
+"""The maintenance DAG: the commands by a trigger form, in a worker."""
 
 import importlib.util
 import os
@@ -9,16 +9,17 @@ import pytest
 
 from airflow_provider_ips.checkpoints.iceberg import IcebergStore
 from airflow_provider_ips.cli.definition import get_ips_cli_commands
-from airflow_provider_ips.maintenance.in_task import VERBS
-from tests.airflow.pipelines import Job, checkpoint_of, committed_at, incremental
-from tests.airflow.tables import append, create, icdc_tables, rows
+from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.maintenance.task import COMMANDS
+from tests.kit.pipelines import Job, checkpoint_of, committed_at, incremental
+from tests.kit.tables import append, create, icdc_tables, rows
 
 pytestmark = pytest.mark.usefixtures("airflow_database")
 FILE = Path(__file__).parents[2] / "dags_examples" / "maintenance.py"
 
 
 def as_shipped():
-    """The DAG, read from its file anew: `dag.test()` leaves a run's form in the DAG it ran."""
+    """Load the DAG from its file again: `dag.test()` leaves a run's form in the DAG that it ran."""
     spec: Any = importlib.util.spec_from_file_location("ips_maintenance_file", FILE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -34,8 +35,8 @@ def maintenance():
 def do(run_dag):
     """Fill in the form and trigger."""
 
-    def trigger(verb, **form):
-        ran = run_dag(as_shipped(), conf={"verb": verb, "conn_id": "lake", **form})
+    def trigger(command, **form):
+        ran = run_dag(as_shipped(), conf={"command": command, "conn_id": "lake", **form})
         return ran.xcom("return_value", task="do"), str(ran.errors.get("do", ""))
 
     return trigger
@@ -52,18 +53,24 @@ def head(table):
     return table.refresh().current_snapshot().snapshot_id
 
 
-def test_it_speaks_every_verb_of_the_command_line(maintenance):
+def test_it_waits_for_whoever_operates_airflow(maintenance):
+    """Airflow discovers the examples of providers by default: nobody gets this power without asking for it."""
+    assert maintenance.is_paused_upon_creation is True
+    assert "may move or remove the checkpoint of any consumer" in " ".join(maintenance.doc_md.split())
+
+
+def test_it_has_every_command_of_the_command_line(maintenance):
     """In the form, and in the task."""
     group: Any = get_ips_cli_commands()[0]
-    assert set(VERBS) == {command.name for command in group.subcommands}
-    assert set(maintenance.params.get_param("verb").schema["enum"]) == set(VERBS)
+    assert set(COMMANDS) == {command.name for command in group.subcommands}
+    assert set(maintenance.params.get_param("command").schema["enum"]) == set(COMMANDS)
 
 
 def test_it_runs_by_hand_only(maintenance):
     """And by default it only looks."""
     assert maintenance.schedule is None
     assert maintenance.params["dry_run"] is True
-    assert maintenance.params["verb"] == "list"
+    assert maintenance.params["command"] == "list"
     assert "IPS_EXAMPLES_LAKE" not in os.environ
 
 
@@ -100,7 +107,7 @@ def test_a_checkpoint_is_changed_and_says_by_whom(do, lake, events, run_dag):
     assert [(i.verb, i.who) for i in checkpoint_of(name).interventions] == [("reset", "dag_test"), ("seed", "dag_test")]
     assert do("move", **sure, to="iceberg")[1] == ""
     moved: Any = IcebergStore(lake).read(name)
-    assert moved.position_of("db.events", "main").snapshot_id == head(events)
+    assert moved.position_of(Source("db.events")).snapshot_id == head(events)
 
 
 def test_a_range_is_replayed_and_collected(do, lake, events, run_dag):

@@ -2,15 +2,14 @@
 
 import pytest
 
-from airflow_provider_ips.checkpoints.access import ServerVariables
 from airflow_provider_ips.checkpoints.iceberg import IcebergStore
-from airflow_provider_ips.checkpoints.variable import VariableStore
+from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore
+from airflow_provider_ips.core.checkpoint.manual_changes import plan_move
 from airflow_provider_ips.core.errors import CheckpointConflictError, CheckpointError
-from airflow_provider_ips.core.moving import plan_move
-from tests.airflow.people import clear, go_on
-from tests.airflow.pipelines import Job, incremental
-from tests.airflow.tables import append, create
 from tests.checkpoints.test_cli import ips
+from tests.kit.people import clear, go_on
+from tests.kit.pipelines import Job, incremental
+from tests.kit.tables import append, create
 
 __all__ = ["ips"]
 pytestmark = pytest.mark.usefixtures("airflow_database")
@@ -58,7 +57,7 @@ def test_the_name_must_be_typed(ips, stores, first, consumer):
 
 
 def test_it_is_moved_back(ips, stores, first, consumer):
-    """Over what was left behind; revisions go on counting."""
+    """Over the document that was left there; revisions keep counting."""
     stores["variable"].write(first, expected_revision=None)
     for to in ("iceberg", "variable", "iceberg"):
         assert move(ips, consumer, to, "--yes").failure == ""
@@ -68,10 +67,10 @@ def test_it_is_moved_back(ips, stores, first, consumer):
 
 
 def test_a_move_that_died_in_between_is_completed(ips, stores, first, consumer):
-    """It was marked here and is not there yet: nobody can use it, and the same command goes on."""
+    """It is marked as moved here and is not there yet: it cannot be used, and the same command completes the move."""
     stores["variable"].write(first, expected_revision=None)
     plan = plan_move(consumer, first, None, to="iceberg")
-    stores["variable"].write(plan.leave, expected_revision=1)
+    stores["variable"].write(plan.at_origin, expected_revision=1)
     with pytest.raises(CheckpointError, match="was moved"):
         stores["variable"].read(consumer)
     assert move(ips, consumer, "iceberg", "--yes").failure == ""

@@ -1,4 +1,4 @@
-"""`airflow ips replay` and `airflow ips gc`: past ranges once more, and what nobody needs any more."""
+"""`airflow ips replay` and `airflow ips gc`: past ranges again, and deleting what is no longer needed."""
 
 # ruff: noqa: AIR311 - the rows in the database are the subject
 
@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_ips.checkpoints.access import ServerVariables
-from airflow_provider_ips.checkpoints.variable import VariableStore
+from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore
 from airflow_provider_ips.core.identifiers import variable_key
 from airflow_provider_ips.iceberg import capture
-from tests.airflow.pipelines import Job, checkpoint_of, incremental
-from tests.airflow.tables import append, create, icdc_tables, rows
 from tests.checkpoints.test_cli import ips
-from tests.crash.calls import CATALOG, FILE_IO, JOURNAL, DiedError, End
+from tests.kit.calls import CATALOG, FILE_IO, JOURNAL, DiedError, End
+from tests.kit.pipelines import Job, checkpoint_of, incremental
+from tests.kit.tables import append, create, icdc_tables, rows
 
 __all__ = ["ips"]
 pytestmark = pytest.mark.usefixtures("airflow_database")
@@ -69,7 +68,7 @@ def test_a_past_range_is_captured_once_more(ips, lake, events, run_dag):
 
 
 def test_the_same_replay_is_the_same_table(ips, lake, events, run_dag):
-    """However often it is asked for, and by whichever of its names."""
+    """However often the command runs, and by either of its names."""
     runs = three_runs(lake, events, run_dag, "replayed_twice")
     newest = checkpoint_of("replayed_twice.capture").history[-1]
     tables = {
@@ -125,9 +124,9 @@ def test_a_first_range_that_began_at_initial_asks_where_that_was(ips, lake, even
     start = str(events.refresh().current_snapshot().snapshot_id)
     append(events, [9])
     runs = three_runs(lake, events, run_dag, "replayed_initial", capture={"initial": start})
-    asked = ("replayed_initial.capture", "--run-id", runs[0].run_id)
-    assert "--initial" in replaying(ips, *asked).failure
-    assert rows(lake, replaying(ips, *asked, "--initial", start).rows[0]["icdc_table"]) == [9]
+    command = ("replayed_initial.capture", "--run-id", runs[0].run_id)
+    assert "--initial" in replaying(ips, *command).failure
+    assert rows(lake, replaying(ips, *command, "--initial", start).rows[0]["icdc_table"]) == [9]
 
 
 def test_a_dry_replay_makes_no_table(ips, lake, events, run_dag):
@@ -162,14 +161,14 @@ def test_gc_drops_what_no_checkpoint_names(ips, lake, events, run_dag):
     said = collecting(ips, *NOW, typed="icdc\n")
     assert said.failure == ""
     assert set(icdc_tables(lake)) == {kept[2], pending}
-    assert {row["name"] for row in said.rows if row["goes"] == "yes"} == {kept[0], kept[1], replayed}
+    assert {row["name"] for row in said.rows if row["delete"] == "yes"} == {kept[0], kept[1], replayed}
     assert files_of(events.metadata.location.removeprefix("file://")) == sources
     assert rows(lake, pending) == [5]
 
 
 def test_gc_shows_first_and_asks(ips, lake, events, run_dag):
     """A dry run and a wrong word drop nothing; young tables stay whatever is typed."""
-    three_runs(lake, events, run_dag, "asked", commit={"icdc_retention": "keep"})
+    three_runs(lake, events, run_dag, "confirmed", commit={"icdc_retention": "keep"})
     there = icdc_tables(lake)
     assert "nothing was written" in collecting(ips, *NOW, "--dry-run").remarks
     assert "not confirmed" in collecting(ips, *NOW, typed="y\n").failure
@@ -203,16 +202,16 @@ def test_gc_keeps_what_belongs_to_a_checkpoint_that_cannot_be_read(ips, lake, ev
     assert all("cannot be read" in row["reason"] for row in said.rows)
 
 
-def test_gc_takes_gone_consumers_only_when_told(ips, lake, events, run_dag):
+def test_gc_drops_tables_without_a_checkpoint_only_if_asked(ips, lake, events, run_dag):
     """Without a checkpoint here, they may be another deployment's."""
     from airflow.models import Variable
 
-    three_runs(lake, events, run_dag, "gone")
+    three_runs(lake, events, run_dag, "without_checkpoint")
     there = icdc_tables(lake)
-    Variable.delete(variable_key("gone.capture"))
+    Variable.delete(variable_key("without_checkpoint.capture"))
     collecting(ips, *NOW, "--yes")
     assert icdc_tables(lake) == there != []
-    collecting(ips, *NOW, "--gone-consumers", "--yes")
+    collecting(ips, *NOW, "--without-checkpoint", "--yes")
     assert icdc_tables(lake) == []
 
 
@@ -220,7 +219,7 @@ def test_gc_looks_in_both_stores(ips, lake, events, run_dag):
     """A consumer in Iceberg needs its tables too."""
     three_runs(lake, events, run_dag, "both", capture={"checkpoint_store": "iceberg"})
     there = icdc_tables(lake)
-    collecting(ips, *NOW, "--gone-consumers", "--yes")
+    collecting(ips, *NOW, "--without-checkpoint", "--yes")
     assert icdc_tables(lake) == there != []
 
 

@@ -3,6 +3,7 @@
 # ruff: noqa: AIR311 - the rows in the database are the subject
 
 import json
+import multiprocessing
 import os
 import sqlite3
 from collections.abc import Callable
@@ -16,9 +17,8 @@ from airflow.utils.session import create_session
 from cryptography.fernet import Fernet
 from sqlalchemy import select
 
-from airflow_provider_ips.checkpoints.access import ServerVariables, TaskVariables
-from airflow_provider_ips.checkpoints.variable import VariableStore
-from airflow_provider_ips.core.administration import seed
+from airflow_provider_ips.checkpoints.variable import ServerVariables, TaskVariables, VariableStore
+from airflow_provider_ips.core.checkpoint.manual_changes import seed
 from airflow_provider_ips.core.errors import (
     CheckpointConflictError,
     DamagedCheckpointError,
@@ -133,14 +133,14 @@ def test_the_repair_that_the_error_names_works(store, first, consumer):
 def test_a_write_over_another_revision_is_refused(store, first, consumer, expected):
     """Somebody wrote since this writer read."""
     store.write(first, expected_revision=None)
-    with pytest.raises(CheckpointConflictError, match="stands at revision 1"):
+    with pytest.raises(CheckpointConflictError, match="is at revision 1"):
         store.write(replace(first, revision=3), expected_revision=expected)
     assert store.read(consumer) == first
 
 
 def test_a_document_that_vanished_is_a_conflict(store, first, consumer):
     """Deleted while the task ran: to write it again would undo that."""
-    with pytest.raises(CheckpointConflictError, match="stands at no document"):
+    with pytest.raises(CheckpointConflictError, match="is at no document"):
         store.write(following(first), expected_revision=1)
     assert store.read(consumer) is None
 
@@ -166,7 +166,7 @@ class Meddled:
 
 
 def test_two_writers_at_once_do_not_both_succeed(first, consumer):
-    """Both read the same revision and both wrote: whoever reads back the other's bytes fails."""
+    """Both read the same revision and both wrote: the one that reads back the other's bytes fails."""
     theirs = replace(first, positions=(standing(99),))
 
     def both(variables, key, value, description):
@@ -178,7 +178,7 @@ def test_two_writers_at_once_do_not_both_succeed(first, consumer):
 
 
 def test_a_write_whose_answer_was_lost_is_a_write(store, first, consumer):
-    """The connection broke after the database had it; reading back tells."""
+    """The connection broke after the database had stored it, which reading back shows."""
 
     def lose_answer(variables, key, value, description):
         variables.set(key, value, description=description)
@@ -201,7 +201,7 @@ def test_a_write_that_failed_is_a_failure(store, first, consumer):
 
 @pytest.fixture
 def vault(monkeypatch, tmp_path):
-    """A secrets backend that is asked before the database: a file of Variables."""
+    """A secrets backend that Airflow reads before the database: a file of Variables."""
 
     def hold(key, value):
         held = tmp_path / "held.json"
@@ -231,7 +231,7 @@ def test_a_variable_that_something_shadows_is_refused(store, first, consumer, mo
 
 
 def test_a_shadow_in_a_worker_is_noticed_there(run_dag, store, first, consumer, monkeypatch):
-    """The task asks what stands before the API server."""
+    """The task reads the backends that come before the API server."""
     store.write(first, expected_revision=None)
     monkeypatch.setenv(f"AIRFLOW_VAR_{variable_key(consumer).upper()}", first.to_text())
 
@@ -245,7 +245,7 @@ def test_a_shadow_in_a_worker_is_noticed_there(run_dag, store, first, consumer, 
 
 
 def test_a_shadow_that_only_the_server_sees_is_found_by_reading_back(first, consumer):
-    """What was written is not what is read, whoever answers."""
+    """What was written is not what is read, whichever backend answers."""
 
     @dataclass
     class Lagging(Meddled):
@@ -267,6 +267,7 @@ def test_a_cache_of_secrets_is_not_asked(store, first, consumer, monkeypatch):
     from airflow.sdk import SecretCache
 
     monkeypatch.setenv("AIRFLOW__SECRETS__USE_CACHE", "True")
+    processes = set(multiprocessing.active_children())
     SecretCache.init()
     try:
         assert store.read(consumer) is None
@@ -275,6 +276,11 @@ def test_a_cache_of_secrets_is_not_asked(store, first, consumer, monkeypatch):
         assert store.read(consumer) == first
     finally:
         SecretCache.reset()
+        # The cache is a process, forked from this one and deaf to SIGTERM. If it outlived this one, so would the JVM of
+        # this worker's Spark, which ends when the last pipe to it is closed.
+        for cache in set(multiprocessing.active_children()) - processes:
+            cache.kill()
+            cache.join()
 
 
 def test_a_name_that_this_deployment_masks_is_refused(store, first, consumer, monkeypatch):
@@ -326,11 +332,11 @@ def test_consumers_are_listed(store, first, consumer):
 def test_a_damaged_document_is_listed_by_its_key(store, consumer):
     """It cannot say whose it is, but it must not be invisible."""
     Variable.set(variable_key(consumer), "{")
-    assert (f"Variable {variable_key(consumer)}", None) in list(store.documents())
+    assert (f"Variable {variable_key(consumer)}", None) in [document[:2] for document in store.documents()]
 
 
 def test_outside_a_task_the_task_sdk_cannot_answer(consumer):
-    """There is nobody to ask: that is an outage and not an absence."""
+    """Nothing answers, which is an outage and not an absence."""
     with pytest.raises(StoreUnavailableError):
         VariableStore(access=TaskVariables()).read(consumer)
 
@@ -388,3 +394,45 @@ def test_an_outage_in_a_task_is_no_first_run(run_dag, store, first, consumer, ex
 
     assert in_a_task(run_dag, consumer, work) == ["unavailable"] * 3
     assert store.read(consumer) == (first if existing else None)
+
+
+@pytest.fixture
+def teams(monkeypatch):
+    """Two teams, each of which Airflow shows its own Variables."""
+    from airflow.models.team import Team
+
+    monkeypatch.setenv("AIRFLOW__CORE__MULTI_TEAM", "True")
+    with create_session() as session:
+        for name in ("red", "blue"):
+            session.merge(Team(name=name))
+
+
+@pytest.mark.usefixtures("teams")
+def test_a_command_finds_the_checkpoint_of_a_team(store, first, consumer):
+    """Airflow's own command would not: it belongs to none."""
+    Variable.set(variable_key(consumer), first.to_text(), team_name="red")
+
+    assert store.read(consumer) == first
+    store.write(following(first), expected_revision=first.revision)
+
+    assert store.read(consumer) == following(first)
+    assert stored(consumer).team_name == "red"
+
+
+@pytest.mark.usefixtures("teams")
+def test_a_task_does_not_take_the_checkpoint_of_another_team_for_absent(consumer):
+    """It is not shown that one, and a write would overwrite it."""
+
+    class Hidden(TaskVariables):
+        def get(self, key):
+            return None
+
+        def keys(self, *, prefix):
+            return []
+
+        def shadowed_by(self, key):
+            return None
+
+    with pytest.raises(StoreUnavailableError, match="multi_team") as caught:
+        VariableStore(access=Hidden()).read(consumer)
+    assert "checkpoint_store=iceberg" in caught.value.remedy

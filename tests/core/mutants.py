@@ -2,8 +2,8 @@
 
     python -m tests.core.mutants [words of the mutants to try]
 
-A model that lets a broken rule live is worth nothing. Each mutant is a copy of the package with one text replaced; the
-copy's laws are tried in a process of its own, from the same seed.
+A model that lets a broken rule live is worth nothing. Each mutant is a copy of the package with faults in one function;
+the copy's laws are tried in a process of its own, from the same seed.
 """
 
 from __future__ import annotations
@@ -15,165 +15,152 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.core.faults import (
+    always,
+    argument,
+    assigned,
+    at_the_end,
+    first_condition_only,
+    instead_of,
+    keyword,
+    never,
+    only,
+    plant,
+    unwrapped,
+    without_call,
+    without_keyword,
+)
+
+if TYPE_CHECKING:
+    from tests.core.faults import Fault
 
 ROOT = Path(__file__).resolve().parents[2]
-CORE = "airflow_provider_ips/core"
 SECONDS = 300
+
+RESOLUTION = "airflow_provider_ips.core.checkpoint.resolution"
+TRANSITIONS = "airflow_provider_ips.core.checkpoint.transitions"
+MANUAL_CHANGES = "airflow_provider_ips.core.checkpoint.manual_changes"
+DOCUMENT = "airflow_provider_ips.core.checkpoint.document"
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """What is broken, by replacing one text that stands in a file once."""
+    """What is broken: a function, by its module and its name there, and the faults to plant in it."""
 
     story: str
-    file: str
-    old: str
-    new: str
+    module: str
+    function: str
+    faults: tuple[Fault, ...]
+
+    def plant(self, root: Path) -> None:
+        """Break the copy of the package that lies in a folder."""
+        path = (root / self.module.replace(".", "/")).with_suffix(".py")
+        try:
+            path.write_text(plant(path.read_text(), self.function, self.faults))
+        except LookupError as error:
+            raise LookupError(f"{self.story}: in {self.module}.{self.function}: {error}") from error
+
+
+def mutant(story: str, module: str, function: str, *faults: Fault) -> Mutant:
+    return Mutant(story, module, function, faults)
 
 
 MUTANTS = (
-    Mutant(
-        "a retry captures as new",
-        "transitions.py",
-        "if checkpoint.pending is not None and checkpoint.pending.run == run:",
-        "if False:",
-    ),
-    Mutant(
-        "any run takes the pending range for its own",
-        "transitions.py",
-        "if checkpoint.pending is not None and checkpoint.pending.run == run:\n        return Retry",
-        "if checkpoint.pending is not None:\n        return Retry",
-    ),
-    Mutant(
-        "a committed run captures as new",
-        "transitions.py",
-        "if any(capture.run == run for capture in wrote):",
-        "if False:",
-    ),
-    Mutant(
+    mutant("a retry captures as new", RESOLUTION, "resolve_capture", never("Retry")),
+    mutant("any run takes the pending range for its own", RESOLUTION, "resolve_capture", first_condition_only("Retry")),
+    mutant("a committed run captures as new", RESOLUTION, "resolve_capture", never("_overtaken")),
+    mutant(
         "an older run is replayed",
-        "transitions.py",
-        "if wrote[-1].run == run:\n            return Replay(wrote[-1])",
-        "return Replay(next(c for c in wrote if c.run == run))",
+        RESOLUTION,
+        "resolve_capture",
+        always("Replay"),
+        argument("Replay", 0, "next(c for c in checkpoint.history if c.wrote and c.run == run)"),
     ),
-    Mutant("a capture begins anywhere", "transitions.py", "    _refuse_moved(current, pending.ranges)\n", ""),
-    Mutant(
-        "captures of all revisions share a name", "transitions.py", "run.run_after, str(revision)", 'run.run_after, "0"'
+    mutant("a capture begins anywhere", TRANSITIONS, "begin", without_call("_check_starts")),
+    mutant("captures of all revisions share a name", RESOLUTION, "new_capture_id", assigned("revision", "0")),
+    mutant("an empty range is not passed", TRANSITIONS, "settle_empty", without_keyword("replace", "positions")),
+    mutant(
+        "an empty run leaves the pending capture", TRANSITIONS, "settle_empty", without_keyword("replace", "pending")
     ),
-    Mutant("an empty range is not passed", "transitions.py", "positions=_moved(current.positions, ranges),", ""),
-    Mutant(
-        "an empty run leaves the pending capture",
-        "transitions.py",
-        "        pending=None,\n        history=_remember(current",
-        "        history=_remember(current",
+    mutant("a commit moves nothing", TRANSITIONS, "_commit_pending", without_keyword("replace", "positions")),
+    mutant(
+        "a commit moves one source only", TRANSITIONS, "_commit_pending", argument("_advanced", 1, "pending.ranges[:1]")
     ),
-    Mutant("a commit moves nothing", "transitions.py", "positions=_moved(checkpoint.positions, pending.ranges),", ""),
-    Mutant(
-        "a commit moves one source only",
-        "transitions.py",
-        "_moved(checkpoint.positions, pending.ranges)",
-        "_moved(checkpoint.positions, pending.ranges[:1])",
+    mutant(
+        "a commit leaves its capture pending", TRANSITIONS, "_commit_pending", without_keyword("replace", "pending")
     ),
-    Mutant(
-        "a commit leaves its capture pending",
-        "transitions.py",
-        "        pending=None,\n        history=_remember(checkpoint",
-        "        history=_remember(checkpoint",
-    ),
-    Mutant(
-        "a commit is not remembered",
-        "transitions.py",
-        "        history=_remember(checkpoint.history, capture, history_length),\n        retained=() if",
-        "        retained=() if",
-    ),
-    Mutant(
+    mutant("a commit is not remembered", TRANSITIONS, "_commit_pending", without_keyword("replace", "history")),
+    mutant(
         "a replay's commit moves the checkpoint",
-        "transitions.py",
-        "    if replay:\n        return CommitResult(outcome=CommitOutcome.REPLAYED, checkpoint=checkpoint)\n",
-        "    if replay:\n        again = next(c for c in checkpoint.history if c.capture_id == capture_id)\n"
-        "        back = _moved(checkpoint.positions, again.ranges)\n"
-        "        moved = replace(checkpoint, revision=checkpoint.revision + 1, positions=back)\n"
-        "        return CommitResult(outcome=CommitOutcome.ADVANCED, checkpoint=moved)\n",
+        TRANSITIONS,
+        "commit",
+        instead_of(
+            "REPLAYED",
+            "again = next(c for c in checkpoint.history if c.capture_id == capture_id)\n"
+            "back = _advanced(checkpoint.positions, again.ranges)\n"
+            "moved = replace(checkpoint, revision=checkpoint.revision + 1, positions=back)\n"
+            "return CommitResult(outcome=CommitOutcome.ADVANCED, checkpoint=moved)",
+        ),
     ),
-    Mutant(
-        "a commit drops its own tables", "transitions.py", "drop=released)", "drop=(*released, *pending.icdc_tables))"
+    mutant(
+        "a commit drops its own tables",
+        TRANSITIONS,
+        "_commit_pending",
+        keyword("CommitResult", "drop", "(*released, *pending.icdc_tables)"),
     ),
-    Mutant(
+    mutant(
         "a commit that is done drops what it made",
-        "transitions.py",
-        "drop=done.released)",
-        "drop=(*done.released, *done.icdc_tables))",
+        TRANSITIONS,
+        "commit",
+        keyword("CommitResult", "drop", "(*done.released, *done.icdc_tables)"),
     ),
-    Mutant(
+    mutant(
         "an unknown capture is committed without a word",
-        "transitions.py",
-        '    raise unknown_capture(capture_id, run, f"the',
-        "    return CommitResult(outcome=CommitOutcome.ALREADY_DONE, checkpoint=checkpoint)\n"
-        '    raise unknown_capture(capture_id, run, f"the',
+        TRANSITIONS,
+        "commit",
+        at_the_end("return CommitResult(outcome=CommitOutcome.ALREADY_DONE, checkpoint=checkpoint)"),
     ),
-    Mutant(
-        "superseded captures are forgotten",
-        "transitions.py",
-        "return () if pending is None else (*pending.supersedes, pending.capture_id)[-MAX_SUPERSEDED:]",
-        "return ()",
+    mutant("ranges of other sources are forgotten", TRANSITIONS, "_left_uncommitted", only("return ()")),
+    mutant("a replay is not shown", TRANSITIONS, "begin_replay", only("return checkpoint")),
+    mutant("superseded captures are forgotten", TRANSITIONS, "_superseded_ids", only("return ()")),
+    mutant("history has no end", TRANSITIONS, "_append", at_the_end("return everything")),
+    mutant(
+        "joined empty runs lose where they began", TRANSITIONS, "_merged_empty", without_keyword("replace", "ranges")
     ),
-    Mutant(
-        "history has no end",
-        "transitions.py",
-        "return everything[wrote[-length] :] if len(wrote) > length else everything",
-        "return everything",
-    ),
-    Mutant(
-        "joined empty runs lose where they began",
-        "transitions.py",
-        "ranges=tuple(replace(r, from_exclusive=starts[r.source, r.branch]) for r in later.ranges),",
-        "",
-    ),
-    Mutant(
-        "a write counts no revision",
-        "transitions.py",
-        "        current,\n        revision=current.revision + 1,\n        pending",
-        "        current,\n        pending",
-    ),
-    Mutant(
-        "a rewind keeps the pending capture",
-        "administration.py",
-        "_without_pending(checkpoint),\n        revision=checkpoint.revision + 1,\n        positions=tuple(places",
-        "checkpoint,\n        revision=checkpoint.revision + 1,\n        positions=tuple(places",
-    ),
-    Mutant(
-        "a rewind keeps what it undoes in mind",
-        "administration.py",
-        "history=checkpoint.history[: ids.index(capture_id)],",
-        "",
-    ),
-    Mutant(
+    mutant("a write counts no revision", TRANSITIONS, "begin", without_keyword("replace", "revision")),
+    mutant("a rewind keeps the pending capture", MANUAL_CHANGES, "rewind", unwrapped("_without_pending")),
+    mutant("a rewind keeps what it undoes in mind", MANUAL_CHANGES, "rewind", without_keyword("replace", "history")),
+    mutant(
         "a rewind undoes one capture too many",
-        "administration.py",
-        "undone = checkpoint.history[ids.index(capture_id) :]",
-        "undone = checkpoint.history[max(ids.index(capture_id) - 1, 0) :]",
+        MANUAL_CHANGES,
+        "rewind",
+        assigned("undone", "checkpoint.history[max(ids.index(capture_id) - 1, 0) :]"),
     ),
-    Mutant(
+    mutant(
         "a place is rewound and its commits stay",
-        "administration.py",
-        "history=tuple(c for c in checkpoint.history if not _reaches_beyond(c, moved)),",
-        "",
+        MANUAL_CHANGES,
+        "rewind_source",
+        without_keyword("replace", "history"),
     ),
-    Mutant(
+    mutant(
         "abandoning lets the checkpoint pass",
-        "administration.py",
-        "return replace(_without_pending(checkpoint), revision=checkpoint.revision + 1)",
-        "from airflow_provider_ips.core.transitions import _moved\n"
-        "    passed = _moved(checkpoint.positions, checkpoint.pending.ranges)\n"
-        "    return replace(_without_pending(checkpoint), revision=checkpoint.revision + 1, positions=passed)",
+        MANUAL_CHANGES,
+        "abandon",
+        at_the_end(
+            "from airflow_provider_ips.core.checkpoint.transitions import _advanced\n"
+            "passed = _advanced(checkpoint.positions, checkpoint.pending.ranges)\n"
+            "return replace(_without_pending(checkpoint), revision=checkpoint.revision + 1, positions=passed)"
+        ),
     ),
-    Mutant(
+    mutant(
         "a move leaves both in use",
-        "moving.py",
-        "left = here if here.moved_to else replace(here, revision=here.revision + 1, moved_to=to)",
-        "left = replace(here, revision=here.revision + 1)",
+        MANUAL_CHANGES,
+        "plan_move",
+        assigned("left", "replace(here, revision=here.revision + 1)"),
     ),
-    Mutant("stores let the last writer win", "store.py", "if found != expected_revision:", "if False:"),
+    mutant("stores let the last writer win", DOCUMENT, "refuse_conflict", never("write_conflict")),
 )
 
 LAWS = """
@@ -188,21 +175,30 @@ run_state_machine_as_test(Consumer, settings=settings(
 """
 
 
-def is_noticed(mutant: Mutant) -> bool:
-    """Try the laws on a copy with this one fault."""
+MISTAKES = ("ImportError", "NameError", "SyntaxError")
+"""What a mutant dies of that does not run at all; that says nothing about the model."""
+
+
+def is_noticed(mutant: Mutant | None) -> bool:
+    """Try the laws on a copy with the faults of a mutant, or with none."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
-        for part in ("airflow_provider_ips", "tests"):
+        for part in ("airflow_provider_ips", "tests/core"):
             shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
-        broken = copy / CORE / mutant.file
-        text = broken.read_text()
-        if text.count(mutant.old) != 1:
-            raise LookupError(f"{mutant.story}: its text stands {text.count(mutant.old)} times in {mutant.file}")
-        broken.write_text(text.replace(mutant.old, mutant.new))
+        if mutant is not None:
+            mutant.plant(copy)
         environment = {**os.environ, "PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
         ended = subprocess.run(
-            [sys.executable, "-c", LAWS], cwd=copy, env=environment, capture_output=True, timeout=SECONDS, check=False
+            [sys.executable, "-c", LAWS],
+            cwd=copy,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
         )
+    if any(mistake in ended.stderr for mistake in MISTAKES):
+        raise RuntimeError(f"{mutant and mutant.story}: the copy does not run\n{ended.stderr}")
     return ended.returncode != 0
 
 
@@ -210,6 +206,8 @@ def main(words: list[str]) -> int:
     """Try them all, or those whose story has one of the words."""
     chosen = [m for m in MUTANTS if not words or any(word in m.story for word in words)]
     alive = []
+    if is_noticed(None):
+        raise RuntimeError("the model complains of the package as it is: run `pytest tests/core` first")
     for mutant in chosen:
         noticed = is_noticed(mutant)
         print(f"{'noticed' if noticed else 'ALIVE  '}  {mutant.story}", flush=True)

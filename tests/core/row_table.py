@@ -1,20 +1,20 @@
-"""An invented table whose files hold rows, and a reader of captures that knows nothing but files and deletes."""
+"""An invented table whose files hold rows, and a reader that applies delete files as an engine does."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_ips.core.files import Content, FileFacts, Reach
-from airflow_provider_ips.core.history import position_of
-from airflow_provider_ips.core.memory import InMemoryHistory
-from airflow_provider_ips.core.selection import Take
+from airflow_provider_ips.core.history.files import Content, DeleteScope, FileFacts
+from airflow_provider_ips.core.history.selections import Take
+from airflow_provider_ips.core.history.snapshots import position_of
+from airflow_provider_ips.testing import InMemoryHistory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from airflow_provider_ips.core.history.selections import Selection
     from airflow_provider_ips.core.positions import Position
-    from airflow_provider_ips.core.selection import Selection
 
 Row = tuple[int, int]
 """A key and the number of its version."""
@@ -24,7 +24,7 @@ PARTITIONS = 2
 
 @dataclass(slots=True)
 class RowTable:
-    """Every action commits one snapshot and says what rows there are behind it."""
+    """Every action commits one snapshot, and records the rows of the table after it."""
 
     history: InMemoryHistory = field(default_factory=lambda: InMemoryHistory("db.rows"))
     rows: dict[str, tuple[Row, ...]] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class RowTable:
     """By delete file: which row of which data file."""
     states: list[tuple[Position, frozenset[Row]]] = field(default_factory=list)
     again: set[Row] = field(default_factory=set)
-    """Rows of files that were removed and added again: new to whoever follows changes, though they look the same."""
+    """Rows of files that were removed and added again: new to a capture of changes, though they look the same."""
     next_key: int = 0
     next_version: int = 0
 
@@ -52,11 +52,11 @@ class RowTable:
         return frozenset(self.read(self.data, self.deletes))
 
     def read(self, data: Iterable[FileFacts], deletes: Sequence[FileFacts]) -> list[Row]:
-        """Read files as an engine does: a delete takes positions of older files that it reaches."""
+        """Read files as an engine does: a delete file removes positions of the older files in its scope."""
         return [row for file in data for row in self.rows[file.path] if not self._is_deleted(file, row, deletes)]
 
     def _is_deleted(self, file: FileFacts, row: Row, deletes: Sequence[FileFacts]) -> bool:
-        return any(Reach.of(d).covers(file) and (file.path, row) in self.deleted[d.path] for d in deletes)
+        return any(DeleteScope.of(d).covers(file) and (file.path, row) in self.deleted[d.path] for d in deletes)
 
     def captured(self, selections: Iterable[Selection]) -> list[Row]:
         """Read a captured table."""
@@ -93,7 +93,7 @@ class RowTable:
             return
         hit = rows[row % len(rows)]
         gone = {(file.path, hit)}
-        old = [d for d in self.deletes if vector and d.names == file.path]
+        old = [d for d in self.deletes if vector and d.referenced_data_file == file.path]
         for delete in old:
             gone |= self.deleted[delete.path]
         delete = self.history.delete_file(None if wide and not vector else file.path, partition=file.partition)
@@ -103,7 +103,7 @@ class RowTable:
         self._commit("overwrite", add=[*new, delete], remove=old)
 
     def bring_back(self, which: int) -> None:
-        """Take a delete file away, which brings rows back."""
+        """Remove a delete file, which restores rows."""
         if not self.deletes:
             return
         delete = self.deletes[which % len(self.deletes)]
@@ -119,7 +119,7 @@ class RowTable:
         files = [f for f in self.data if f.partition == file.partition][: count + 1]
         rows = self.read(files, self.deletes)
         paths = {f.path for f in files}
-        done = [d for d in self.deletes if d.names in paths]
+        done = [d for d in self.deletes if d.referenced_data_file in paths]
         number = max(f.sequence_number for f in [*files, *self._that_apply(files)])
         out = [replace(self._file(rows, file.partition[0]), sequence_number=number)] if rows else []
         self._commit("replace", add=out, remove=[*files, *done])
@@ -141,7 +141,7 @@ class RowTable:
         self._commit("append", add=[self.history.data_file(path, partition=(which % PARTITIONS,))])
 
     def _that_apply(self, files: Iterable[FileFacts]) -> list[FileFacts]:
-        return [d for d in self.deletes if any(Reach.of(d).covers(f) for f in files)]
+        return [d for d in self.deletes if any(DeleteScope.of(d).covers(f) for f in files)]
 
     def _pick(self, which: int) -> FileFacts | None:
         return self.data[which % len(self.data)] if self.data else None

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_provider_ips.core.memory import InMemoryHistory
-from airflow_provider_ips.core.plan import plan_capture
+from airflow_provider_ips.core.planning.plan import plan_capture
 from airflow_provider_ips.core.settings import ALL_OPERATIONS, CaptureSettings
+from airflow_provider_ips.testing import InMemoryHistory
 
 if TYPE_CHECKING:
-    from airflow_provider_ips.core.files import FileFacts
-    from airflow_provider_ips.core.history import ManifestFacts
+    from airflow_provider_ips.core.history.files import FileFacts, ManifestFacts
 
 CHANGES = CaptureSettings(data_operations=ALL_OPERATIONS, on_superset="allow")
 
@@ -29,7 +28,7 @@ class Watched(InMemoryHistory):
 
 
 def test_a_range_without_changes_opens_no_manifest() -> None:
-    """It is the log of its appends, which manifest lists tell."""
+    """It is the log of its appends, which manifest lists show."""
     history = Watched("db.t")
     start = history.append()
     history.append()
@@ -50,8 +49,8 @@ def test_of_the_past_only_what_may_hold_changed_files_is_opened() -> None:
     assert set(history.opened) == {1, history.head_id}
 
 
-def test_a_delete_by_name_opens_what_is_no_younger_than_it() -> None:
-    """A position delete says which file it is for, not where that is listed; compaction's inputs are told by number."""
+def test_a_delete_for_one_file_opens_what_is_not_newer_than_it() -> None:
+    """A position delete names its data file, not the manifest: all that may list it by sequence number are opened."""
     history = Watched("db.t")
     history.append()
     start = history.append()

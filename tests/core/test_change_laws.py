@@ -10,15 +10,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_ips.core.errors import RefusedOperationError
-from airflow_provider_ips.core.history import position_of
-from airflow_provider_ips.core.plan import replan
+from airflow_provider_ips.core.history.snapshots import position_of
+from airflow_provider_ips.core.planning.plan import plan_between
+from airflow_provider_ips.core.planning.uncommitted import ALL_COMMITTED, UncommittedCaptures
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.settings import ALL_OPERATIONS, CaptureSettings
 from tests.core.row_table import RowTable
 
 if TYPE_CHECKING:
-    from airflow_provider_ips.core.positions import Position
-    from airflow_provider_ips.core.selection import CapturePlan
+    from airflow_provider_ips.core.history.selections import CapturePlan
     from tests.core.row_table import Row
 
 ALLOW = CaptureSettings(data_operations=ALL_OPERATIONS, on_superset="allow")
@@ -44,7 +44,7 @@ MANY = settings(max_examples=600, deadline=None)
 
 
 def played(actions: list[tuple[object, ...]]) -> RowTable:
-    """A table behind these actions. It begins with two files, so that there is something to change."""
+    """A table after these actions. It begins with two files, so that there is something to change."""
     table = RowTable()
     table.append(3, 0)
     table.append(2, 1)
@@ -67,18 +67,18 @@ def play(table: RowTable, name: str, arguments: list[object]) -> None:
 
 
 def between(
-    table: RowTable, start: int, end: int, how: CaptureSettings, *, attempted: Position | None = None
+    table: RowTable, start: int, end: int, how: CaptureSettings, *, uncommitted: UncommittedCaptures = ALL_COMMITTED
 ) -> CapturePlan:
     """The capture from one state of the table (-1: before the first) to another."""
     after = table.states[start][0] if start >= 0 else position_of(table.history, None)
     to = table.states[end][0]
-    return replan(
-        table.history, kind=Kind.RANGE, from_exclusive=after, to_inclusive=to, settings=how, attempted=attempted
+    return plan_between(
+        table.history, kind=Kind.RANGE, from_exclusive=after, to_inclusive=to, settings=how, uncommitted=uncommitted
     )
 
 
 def state(table: RowTable, index: int) -> frozenset[Row]:
-    """The rows behind a commit; none before the first."""
+    """The rows after a commit; none before the first."""
     return table.states[index][1] if index >= 0 else frozenset()
 
 
@@ -106,7 +106,7 @@ def ranges(table: RowTable, cuts: list[int]) -> list[tuple[int, int]]:
 
 @MANY
 @given(ACTIONS, CUTS)
-def test_new_rows_are_all_there_and_nothing_stale_or_deleted(
+def test_all_new_rows_are_captured_and_none_that_is_outdated_or_deleted(
     actions: list[tuple[object, ...]], cuts: list[int]
 ) -> None:
     """Every row that is new at the end is captured once; whatever else is captured is live at the end."""
@@ -120,8 +120,8 @@ def test_new_rows_are_all_there_and_nothing_stale_or_deleted(
 
 @MANY
 @given(ACTIONS, CUTS)
-def test_rows_that_went_have_their_keys_before(actions: list[tuple[object, ...]], cuts: list[int]) -> None:
-    """Every row that was changed or removed is found where it came from; whatever else is there was live then."""
+def test_changed_and_removed_rows_are_in_the_table_before(actions: list[tuple[object, ...]], cuts: list[int]) -> None:
+    """Every row that was changed or removed is captured as it was at the start; all others there were live then."""
     table = played(actions)
     for start, end in ranges(table, cuts):
         before = table.captured(between(table, start, end, ALLOW).before)
@@ -131,8 +131,8 @@ def test_rows_that_went_have_their_keys_before(actions: list[tuple[object, ...]]
 
 @MANY
 @given(ACTIONS, CUTS)
-def test_what_is_no_superset_holds_changed_rows_only(actions: list[tuple[object, ...]], cuts: list[int]) -> None:
-    """Where the plan does not say superset, on_superset='fail' lets it pass, and every captured row is new."""
+def test_what_is_not_a_superset_holds_changed_rows_only(actions: list[tuple[object, ...]], cuts: list[int]) -> None:
+    """Where the plan is not a superset, on_superset='fail' accepts it, and every captured row is new."""
     table = played(actions)
     for start, end in ranges(table, cuts):
         plan = between(table, start, end, ALLOW)
@@ -168,7 +168,7 @@ DELETED_COMPACTED_AND_ADDED_AGAIN: list[tuple[object, ...]] = [
 
 @MANY
 @given(ACTIONS, CUTS)
-@example(DELETED_COMPACTED_AND_ADDED_AGAIN, [1])  # its rows were deleted while it was the file that it had been
+@example(DELETED_COMPACTED_AND_ADDED_AGAIN, [1])  # its rows were deleted before it was added again
 def test_reading_the_captured_keys_from_the_source_gives_the_same_target(
     actions: list[tuple[object, ...]], cuts: list[int]
 ) -> None:
@@ -186,7 +186,7 @@ def test_reading_the_captured_keys_from_the_source_gives_the_same_target(
 @MANY
 @given(ACTIONS, CUTS, st.integers(min_value=0, max_value=40))
 def test_what_a_failed_run_wrote_is_corrected(actions: list[tuple[object, ...]], cuts: list[int], written: int) -> None:
-    """A run applied its capture, or a part of it, and was never committed; the next one starts where it did."""
+    """A run applied its capture, or a part of it, and was never committed; the next one starts at the same place."""
     table = played(actions)
     first, *_, last = sorted({cut % len(table.states) for cut in [*cuts, 0, len(table.states) - 1]})
     middle = sorted({first, last, *(cut % len(table.states) for cut in cuts)})[-2]
@@ -196,5 +196,5 @@ def test_what_a_failed_run_wrote_is_corrected(actions: list[tuple[object, ...]],
     target |= set(source[: written % (len(source) + 1)]) if written % 2 else set()
     if not written % 2:
         target = applied(table, target, failed)
-    retried = between(table, first, last, COMPLETE, attempted=table.states[middle][0])
+    retried = between(table, first, last, COMPLETE, uncommitted=UncommittedCaptures((table.states[middle][0],)))
     assert applied(table, target, retried) == state(table, last)

@@ -1,4 +1,4 @@
-"""The document: what it says, and what it refuses to say."""
+"""The document of a checkpoint: what it holds, and which texts are refused."""
 
 from __future__ import annotations
 
@@ -7,16 +7,10 @@ import pickle
 
 import pytest
 
-from airflow_provider_ips.core.checkpoint import (
-    Checkpoint,
-    CommittedCapture,
-    PendingCapture,
-    SourcePosition,
-    SourceRange,
-    document_keys,
-)
+from airflow_provider_ips.core.checkpoint.document import Checkpoint, document_keys
+from airflow_provider_ips.core.checkpoint.entries import CommittedCapture, PendingCapture, SourcePosition, SourceRange
 from airflow_provider_ips.core.errors import CheckpointError, DamagedCheckpointError
-from airflow_provider_ips.core.identifiers import is_masked_name
+from airflow_provider_ips.core.identifiers import Source, is_masked_name
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import Kind
 
@@ -32,21 +26,20 @@ def at(snapshot_id: int | None, sequence_number: int = 1) -> Position:
 
 def checkpoint(consumer: str = "daily.capture", **changes) -> Checkpoint:
     taken = SourceRange(
-        source="db.access_token",
-        branch="main",
+        source=Source("db.access_token"),
         kind=Kind.RANGE,
         from_exclusive=at(None, 0),
         to_inclusive=at(BIG),
         icdc_table="icdc.db_access_token_1",
     )
     first = SourceRange(
-        source="db.dsn", branch="audit", kind=Kind.FULL, from_exclusive=None, to_inclusive=at(5), icdc_table=None
+        source=Source("db.dsn", "audit"), kind=Kind.FULL, from_exclusive=None, to_inclusive=at(5), icdc_table=None
     )
     run = RunIdentity(dag_id="daily", run_id="manual__2", map_index=-1, run_after="2026-11-18T00:00:00+00:00")
     facts: dict = {
         "consumer": consumer,
         "revision": 7,
-        "positions": (SourcePosition(source="db.access_token", branch="main", position=at(None, 0)),),
+        "positions": (SourcePosition(source=Source("db.access_token"), position=at(None, 0)),),
         "pending": PendingCapture(capture_id="c2", run=run, started_at_ms=2, ranges=(taken, first), supersedes=("c1",)),
         "history": (
             CommittedCapture(capture_id="seed", run=None, committed_at_ms=1, ranges=(), released=("icdc.old",)),
@@ -94,14 +87,14 @@ def test_no_key_of_the_document_looks_like_a_secret():
     assert not [key for key in keys if is_masked_name(key)]
 
 
-def test_a_masked_value_is_reported_as_that_damage():
+def test_a_masked_value_is_reported_as_a_mask():
     """Saving a redacted Variable through Airflow's form writes the mask back, inside JSON that still parses."""
     assert "mask" in refused(checkpoint().to_text().replace("db.access_token", "***"))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
 def test_a_truncated_document_is_damaged(share):
-    """A column that is too short cuts the text; whatever is left is no checkpoint."""
+    """A column that is too short cuts the text; the rest of it is not a checkpoint."""
     text = checkpoint().to_text()
     assert "not JSON" in refused(text[: int(len(text) * share)])
 
@@ -114,7 +107,7 @@ def test_a_document_is_an_object(text):
 
 @pytest.mark.parametrize("version", [None, "1", 0, True])
 def test_a_schema_version_is_a_positive_number(version):
-    """Without one, nothing says how to read the rest."""
+    """Without it nothing determines how to read the rest."""
     assert "schema_version" in refused(edited(schema_version=version))
 
 
@@ -149,7 +142,7 @@ def test_every_field_is_required(key):
     ],
 )
 def test_a_wrong_type_is_named(key, value):
-    """The error names the field, for somebody has to repair it."""
+    """The error names the field, because a person has to repair it."""
     assert key in refused(edited(**{key: value}))
 
 
@@ -157,7 +150,7 @@ def test_an_error_carries_the_path_to_what_is_wrong():
     """In a long document, the place matters more than the value."""
     raw = json.loads(checkpoint().to_text())
     raw["pending"]["ranges"][1]["to_inclusive"]["snapshot_id"] = 12
-    assert "pending: ranges[1]: to_inclusive: snapshot_id 12" in refused(json.dumps(raw))
+    assert "pending: ranges[1]: to_inclusive: snapshot_id is 12" in refused(json.dumps(raw))
 
 
 def test_an_unknown_kind_is_damage():
@@ -168,11 +161,11 @@ def test_an_unknown_kind_is_damage():
 
 
 def test_a_source_has_one_position():
-    """Two entries for one source and branch would be two answers to one question."""
+    """With two entries of one source and branch its position would not be known."""
     entry = json.loads(checkpoint().to_text())["positions"][0]
     assert "twice" in refused(edited(positions=[entry, entry]))
     apart = checkpoint(
-        positions=(*checkpoint().positions, SourcePosition(source="db.access_token", branch="b", position=at(1)))
+        positions=(*checkpoint().positions, SourcePosition(source=Source("db.access_token", "b"), position=at(1)))
     )
     assert len(apart.positions) == 2
 
@@ -207,14 +200,14 @@ def with_leaf(text, path, change):
 
 
 def another(value):
-    """Something else of the same kind, as an editor would put there."""
+    """Another value of the same type, as a person who edits it would write."""
     if isinstance(value, int):
         return value + 1
     return "1" if value is None or value != "1" else "2"
 
 
 @pytest.mark.parametrize("path", list(leaves(json.loads(checkpoint().to_text()))), ids=str)
-def test_whatever_is_changed_by_hand_is_noticed(path):
+def test_every_change_by_hand_is_noticed(path):
     """Also where the document stays well-formed: another position would skip rows, or take them twice."""
     changed = with_leaf(checkpoint().to_text(), path, another)
     with pytest.raises(CheckpointError) as caught:
@@ -222,8 +215,8 @@ def test_whatever_is_changed_by_hand_is_noticed(path):
     assert caught.value.remedy
 
 
-def test_a_well_formed_change_is_called_by_its_name():
-    """Layout and order do not count, for the UI may show the document in its own."""
+def test_a_well_formed_change_is_reported_as_one_by_hand():
+    """Layout and order do not count, because the UI may show the document with its own."""
     raw = json.loads(checkpoint().to_text())
     assert Checkpoint.parse(json.dumps(raw), consumer="daily.capture") == checkpoint()
     raw["retained"] = []
@@ -235,11 +228,11 @@ def test_a_well_formed_change_is_called_by_its_name():
 
 
 def test_a_position_is_found_by_source_and_branch():
-    """Branches of one table are apart; an unknown one has no position."""
+    """Branches of one table have positions of their own; an unknown branch has none."""
     document = checkpoint()
-    assert document.position_of("db.access_token", "main") == at(None, 0)
-    assert document.position_of("db.access_token", "audit") is None
-    assert document.position_of("db.other", "main") is None
+    assert document.position_of(Source("db.access_token")) == at(None, 0)
+    assert document.position_of(Source("db.access_token", "audit")) is None
+    assert document.position_of(Source("db.other")) is None
 
 
 def test_a_damage_error_survives_pickling():

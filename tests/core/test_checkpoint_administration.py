@@ -1,28 +1,26 @@
-"""What people do to a checkpoint by hand, and what the next run makes of it."""
+"""How people change a checkpoint by hand, and what the next run then captures."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_ips.core.administration import abandon, reset, rewind, rewind_source, seed
-from airflow_provider_ips.core.checkpoint import Checkpoint, PendingCapture, SourcePosition, SourceRange
+from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourcePosition, SourceRange
+from airflow_provider_ips.core.checkpoint.manual_changes import abandon, reset, rewind, rewind_source, seed
+from airflow_provider_ips.core.checkpoint.resolution import Fresh, Replay, new_capture_id, resolve_capture
+from airflow_provider_ips.core.checkpoint.transitions import CommitOutcome, begin, commit
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
+from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import Kind
-from airflow_provider_ips.core.transitions import (
-    CommitOutcome,
-    Fresh,
-    Replay,
-    begin,
-    commit,
-    new_capture_id,
-    resolve_capture,
-)
 
-EVENTS = "db.events"
-USERS = "db.users"
+if TYPE_CHECKING:
+    from airflow_provider_ips.core.checkpoint.document import Checkpoint
+
+EVENTS = Source("db.events")
+USERS = Source("db.users")
 CONSUMER = "daily.capture"
 
 
@@ -32,8 +30,8 @@ def at(snapshot_id: int) -> Position:
     )
 
 
-def standing(snapshot_id: int, source: str = EVENTS) -> SourcePosition:
-    return SourcePosition(source=source, branch="main", position=at(snapshot_id))
+def standing(snapshot_id: int, source: Source = EVENTS) -> SourcePosition:
+    return SourcePosition(source=source, position=at(snapshot_id))
 
 
 def run(day: int) -> RunIdentity:
@@ -44,10 +42,9 @@ def captured(document: Checkpoint | None, day: int, **heads: int) -> Checkpoint:
     capture_id = new_capture_id(document, consumer=CONSUMER, run=run(day))
     ranges = tuple(
         SourceRange(
-            source=f"db.{name}",
-            branch="main",
+            source=Source(f"db.{name}"),
             kind=Kind.RANGE,
-            from_exclusive=None if document is None else document.position_of(f"db.{name}", "main"),
+            from_exclusive=None if document is None else document.position_of(Source(f"db.{name}")),
             to_inclusive=at(head),
             icdc_table=f"icdc.{name}_{day}",
         )
@@ -72,7 +69,7 @@ def test_a_seeded_consumer_starts_from_there():
 
 
 def test_a_seed_never_overwrites():
-    """To move an existing position takes a word that says so."""
+    """Only a rewind or a reset changes a position that exists."""
     document = seed(None, consumer=CONSUMER, positions=[standing(10)], now_ms=1)
     with pytest.raises(CheckpointConflictError, match="has a position") as caught:
         seed(document, consumer=CONSUMER, positions=[standing(20)], now_ms=2)
@@ -83,7 +80,7 @@ def test_a_source_can_be_seeded_beside_others():
     """A source that is added to a running consumer may start from a chosen place too."""
     document = committed(None, 1, events=10)
     document = seed(document, consumer=CONSUMER, positions=[standing(5, USERS)], now_ms=3)
-    assert (document.position_of(EVENTS, "main"), document.position_of(USERS, "main")) == (at(10), at(5))
+    assert (document.position_of(EVENTS), document.position_of(USERS)) == (at(10), at(5))
     assert isinstance(resolve_capture(document, run(1)), Replay)
 
 
@@ -94,20 +91,20 @@ def test_nothing_is_seeded_under_a_pending_capture():
     assert "abandon" in caught.value.remedy
 
 
-def test_a_rewound_consumer_takes_everything_since():
-    """Back to before a capture: its range and all later ones are captured again, in all its sources."""
+def test_a_rewound_consumer_captures_everything_since():
+    """The range of the capture and all later ones are captured again, in all its sources."""
     document = None
     for day in (1, 2, 3):
         document = committed(document, day, events=day * 10, users=day)
     assert document is not None
     back = rewind(document, capture_id=document.history[1].capture_id)
-    assert (back.position_of(EVENTS, "main"), back.position_of(USERS, "main")) == (at(10), at(1))
+    assert (back.position_of(EVENTS), back.position_of(USERS)) == (at(10), at(1))
     assert [capture.run for capture in back.history] == [run(1)]
     assert back.revision == document.revision + 1
 
 
 def test_a_rewound_run_captures_as_new_and_the_one_before_it_is_the_newest():
-    """What was undone may run again; what was not is replayed."""
+    """A run that was undone captures as new; one before it is replayed."""
     document = None
     for day in (1, 2):
         document = committed(document, day, events=day * 10)
@@ -133,14 +130,14 @@ def test_a_rewind_puts_back_a_source_that_joined_later():
     assert back.positions == (standing(10),)
 
 
-def test_one_source_is_rewound_to_a_place_between_commits():
-    """The others stay; what reaches beyond the place counts as never committed, and comes again as new."""
+def test_one_source_is_rewound_to_a_position_between_commits():
+    """The others keep theirs. Commits that end after it count as never made, and their rows are captured again."""
     document = None
     for day in (1, 2, 3):
         document = committed(document, day, events=day * 10, users=day)
     assert document is not None
-    back = rewind_source(document, source=EVENTS, branch="main", position=at(15))
-    assert (back.position_of(EVENTS, "main"), back.position_of(USERS, "main")) == (at(15), at(3))
+    back = rewind_source(document, source=EVENTS, position=at(15))
+    assert (back.position_of(EVENTS), back.position_of(USERS)) == (at(15), at(3))
     assert [capture.run for capture in back.history] == [run(1)]
     assert back.revision == document.revision + 1
     assert isinstance(resolve_capture(back, run(3)), Fresh)
@@ -151,31 +148,31 @@ def test_one_source_is_rewound_to_a_place_between_commits():
     "place", [at(20), at(30), replace(at(10), table_uuid="another")], ids=["here", "ahead", "other"]
 )
 def test_a_rewind_never_skips(place):
-    """To where it stands, ahead of that, or into another table is no way back."""
+    """The present position, a later one and one of another table are refused."""
     document = committed(committed(None, 1, events=10), 2, events=20)
-    with pytest.raises(CheckpointConflictError, match="does not lie behind") as caught:
-        rewind_source(document, source=EVENTS, branch="main", position=place)
+    with pytest.raises(CheckpointConflictError, match="is not earlier than") as caught:
+        rewind_source(document, source=EVENTS, position=place)
     assert "reset" in caught.value.remedy
 
 
 def test_a_source_without_a_position_is_not_rewound():
     """The name may be misspelled."""
     with pytest.raises(InputError, match="no position"):
-        rewind_source(committed(None, 1, events=10), source=USERS, branch="main", position=at(1))
+        rewind_source(committed(None, 1, events=10), source=USERS, position=at(1))
 
 
 def test_a_source_that_is_rewound_gives_up_the_pending_capture():
-    """It began where the consumer no longer stands."""
+    """It began at a position that the consumer no longer has."""
     document = captured(committed(committed(None, 1, events=10), 2, events=20), 3, events=30)
     assert document.pending is not None
-    back = rewind_source(document, source=EVENTS, branch="main", position=at(5))
+    back = rewind_source(document, source=EVENTS, position=at(5))
     assert back.pending is None
     assert set(document.pending.icdc_tables) <= set(back.retained)
     assert back.history == ()
 
 
 def test_a_rewind_gives_up_the_pending_capture():
-    """Its range began where the consumer no longer stands; its late commit fails instead of jumping ahead."""
+    """Its range began at a position that the consumer no longer has; its late commit fails and does not skip rows."""
     document = committed(committed(None, 1, events=10), 2, events=20)
     begun = captured(document, 3, events=30)
     assert begun.pending is not None
@@ -186,38 +183,38 @@ def test_a_rewind_gives_up_the_pending_capture():
         commit(back, capture_id=begun.pending.capture_id, run=run(3), now_ms=5)
 
 
-def test_only_a_remembered_capture_can_be_rewound_to():
-    """A guess would misplace the consumer."""
+def test_only_a_capture_of_the_history_can_be_rewound():
+    """A guess would set a wrong position."""
     with pytest.raises(InputError, match="'nowhere'"):
         rewind(committed(None, 1, events=10), capture_id="nowhere")
 
 
 def test_a_reset_consumer_is_new():
-    """No position, no history; the next run starts by `initial`, and old ICDC tables still go."""
+    """No position, no history; the next run starts by `initial`, and old ICDC tables are still released."""
     document = reset(captured(committed(None, 1, events=10), 2, events=20))
     assert (document.positions, document.history, document.pending) == ((), (), None)
     assert set(document.retained) == {"icdc.events_1", "icdc.events_2"}
     assert resolve_capture(document, run(1)) == Fresh()
-    assert seed(document, consumer=CONSUMER, positions=[standing(5)], now_ms=3).position_of(EVENTS, "main") == at(5)
+    assert seed(document, consumer=CONSUMER, positions=[standing(5)], now_ms=3).position_of(EVENTS) == at(5)
 
 
 def test_one_source_can_be_reset():
-    """A source that left the DAG goes from the document; the others stay where they are."""
-    document = reset(committed(None, 1, events=10, users=5), sources=[(USERS, "main")])
+    """A source that left the DAG is removed from the document; the others keep their positions."""
+    document = reset(committed(None, 1, events=10, users=5), sources=[USERS])
     assert document.positions == (standing(10),)
     with pytest.raises(InputError, match="no position"):
-        reset(document, sources=[(USERS, "main")])
+        reset(document, sources=[USERS])
 
 
 def test_one_source_is_not_reset_under_a_pending_capture():
     """Its commit moves all sources together."""
     document = captured(committed(None, 1, events=10), 2, events=20)
     with pytest.raises(CheckpointConflictError, match="pending"):
-        reset(document, sources=[(EVENTS, "main")])
+        reset(document, sources=[EVENTS])
 
 
-def test_an_abandoned_capture_is_taken_again():
-    """The position stays, the next run covers the range, and the run that was given up cannot commit any more."""
+def test_an_abandoned_range_is_captured_again():
+    """The position stays, the next run includes the range, and the abandoned run cannot commit any more."""
     begun = captured(committed(None, 1, events=10), 2, events=20)
     assert begun.pending is not None
     document = abandon(begun)
@@ -232,7 +229,7 @@ def test_an_abandoned_capture_is_taken_again():
     assert set(result.drop) == {"icdc.events_1", "icdc.events_2"}
 
 
-def test_nothing_pending_nothing_to_abandon():
-    """Said, and not passed over: the name may be misspelled."""
+def test_without_a_pending_capture_there_is_nothing_to_abandon():
+    """This is an error, because the name may be misspelled."""
     with pytest.raises(InputError, match="no pending"):
         abandon(committed(None, 1, events=10))

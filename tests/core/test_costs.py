@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_ips.core.memory import InMemoryHistory
-from airflow_provider_ips.core.plan import plan_capture
+from airflow_provider_ips.core.lineage.named_positions import starting_position
+from airflow_provider_ips.core.planning.plan import plan_capture
 from airflow_provider_ips.core.settings import CaptureSettings
-from airflow_provider_ips.core.starting import starting_position
+from airflow_provider_ips.testing import InMemoryHistory
 
 if TYPE_CHECKING:
-    from airflow_provider_ips.core.history import SnapshotFacts
+    from airflow_provider_ips.core.history.snapshots import SnapshotFacts
     from airflow_provider_ips.core.positions import Position
 
 HISTORY = 500
@@ -33,7 +33,7 @@ class VisitedHistory(InMemoryHistory):
 
 @pytest.fixture
 def positions() -> tuple[VisitedHistory, list[Position]]:
-    """A long history and a position behind each of its snapshots."""
+    """A long history, and the position of each of its snapshots."""
     history = VisitedHistory("db.t")
     positions = [history.append() for _ in range(HISTORY)]
     history.visited.clear()
@@ -51,7 +51,7 @@ def test_a_range_visits_its_own_snapshots(positions: tuple[VisitedHistory, list[
 
 
 def test_a_whole_history_is_visited_a_few_times(positions: tuple[VisitedHistory, list[Position]]) -> None:
-    """In a time that grows as it does, never as its square."""
+    """The cost grows with its length, not with the square of it."""
     history, there = positions
     plan = plan_capture(history, committed=there[0], settings=CaptureSettings())
     assert len(plan.verdicts) == HISTORY - 1
@@ -59,7 +59,7 @@ def test_a_whole_history_is_visited_a_few_times(positions: tuple[VisitedHistory,
 
 
 def test_a_recent_snapshot_is_found_at_once(positions: tuple[VisitedHistory, list[Position]]) -> None:
-    """To start there nobody walks to the beginning."""
+    """It takes no walk to the beginning of the history."""
     history, there = positions
     assert starting_position(history, snapshot_id=there[-2].snapshot_id, time_ms=None) == there[-2]
     assert len(history.visited) <= 3

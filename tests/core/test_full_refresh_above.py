@@ -1,4 +1,4 @@
-"""A range that is most of the table becomes a capture of all of it, where that is asked for and can be told."""
+"""With ``full_refresh_above``, a range that is most of the table becomes a capture of all live files."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_ips.core.asked import Asked, Run
-from airflow_provider_ips.core.detached import plan_detached
 from airflow_provider_ips.core.errors import InputError
-from airflow_provider_ips.core.memory import InMemoryHistory
-from airflow_provider_ips.core.plan import plan_capture, replan
+from airflow_provider_ips.core.planning.plan import plan_between, plan_capture
 from airflow_provider_ips.core.record import Kind
+from airflow_provider_ips.core.requests.detached import plan_detached
+from airflow_provider_ips.core.requests.request import RunKind, RunRequest
 from airflow_provider_ips.core.settings import ALL_OPERATIONS, CaptureSettings
+from airflow_provider_ips.testing import InMemoryHistory
 
 ABOVE = CaptureSettings(full_refresh_above=0.6)
 
 
 @pytest.mark.parametrize(("old", "new", "kind"), [(4, 6, Kind.RANGE), (3, 7, Kind.FULL), (9, 1, Kind.RANGE)])
 def test_above_the_share_everything_is_taken(old: int, new: int, kind: Kind) -> None:
-    """At the share itself the range still is."""
+    """At exactly the share, the range is taken."""
     history = InMemoryHistory("db.t")
     committed = history.append(files=old)
     history.append(files=new)
@@ -33,7 +33,7 @@ def test_above_the_share_everything_is_taken(old: int, new: int, kind: Kind) -> 
 
 
 def test_it_says_why() -> None:
-    """Whoever reads the log sees both sizes."""
+    """The log shows both sizes."""
     history = InMemoryHistory("db.t")
     committed = history.append(files=1)
     history.append(files=9)
@@ -44,20 +44,22 @@ def test_it_says_why() -> None:
 
 
 def test_a_retry_takes_everything_again_whatever_came_since() -> None:
-    """It is pending as what it became."""
+    """The pending capture remembers that it took all live files."""
     history = InMemoryHistory("db.t")
     committed = history.append(files=1)
     history.append(files=9)
     plan = plan_capture(history, committed=committed, settings=ABOVE)
     history.append(files=1)
 
-    again = replan(history, kind=plan.kind, from_exclusive=committed, to_inclusive=plan.to_inclusive, settings=ABOVE)
+    again = plan_between(
+        history, kind=plan.kind, from_exclusive=committed, to_inclusive=plan.to_inclusive, settings=ABOVE
+    )
 
     assert again.selections == plan.selections
 
 
 def test_a_limit_comes_first() -> None:
-    """Who bounds a run does not want all of the table in it."""
+    """A run that is limited must not take the whole table."""
     history = InMemoryHistory("db.t")
     committed = history.append(files=1)
     history.append(files=9)
@@ -68,25 +70,25 @@ def test_a_limit_comes_first() -> None:
     assert plan.kind is Kind.RANGE
 
 
-def test_a_range_of_ones_own_stays_that_range() -> None:
-    """A person who names a range does not mean everything."""
+def test_a_requested_range_stays_that_range() -> None:
+    """It is what the person named."""
     history = InMemoryHistory("db.t")
     first = history.append(files=1)
     history.append(files=9)
 
-    plan = plan_detached(history, Asked(run=Run.SNAPSHOT, since_snapshot=str(first.snapshot_id)), ABOVE)
+    plan = plan_detached(history, RunRequest(kind=RunKind.SNAPSHOT, since_snapshot=str(first.snapshot_id)), ABOVE)
 
     assert plan.kind is Kind.RANGE
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.5, 60, True, "0.6"])
-def test_what_is_no_share_is_refused(share: object) -> None:
-    """60 is meant as per cent, and would never be reached."""
-    with pytest.raises(InputError, match="no share of the table"):
+def test_what_is_not_a_share_is_refused(share: object) -> None:
+    """60 was meant as per cent, and would never be reached."""
+    with pytest.raises(InputError, match="not a share of the table"):
         CaptureSettings(full_refresh_above=share)  # type: ignore[arg-type]
 
 
 def test_changes_are_refused() -> None:
-    """All live rows do not tell which are gone."""
+    """All live rows do not show which were removed."""
     with pytest.raises(InputError, match="contradicts data_operations"):
         CaptureSettings(full_refresh_above=0.6, data_operations=ALL_OPERATIONS)

@@ -1,28 +1,29 @@
-"""Whatever became of a history: a range is exact, a resync loses no row, or the capture is refused."""
+"""Whatever happened to a history: a range is exact, a resync loses no row, or the capture is refused."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_ips.core.errors import GapError, RefusedOperationError
-from airflow_provider_ips.core.files import Content, Status
-from airflow_provider_ips.core.history import head_position, position_of
-from airflow_provider_ips.core.memory import InMemoryHistory
-from airflow_provider_ips.core.plan import plan_capture
+from airflow_provider_ips.core.history.files import Content, Status
+from airflow_provider_ips.core.history.selections import Take
+from airflow_provider_ips.core.history.snapshots import head_position, position_of
+from airflow_provider_ips.core.planning.plan import plan_capture, plan_full, with_evidence
 from airflow_provider_ips.core.record import Kind
-from airflow_provider_ips.core.selection import Take
 from airflow_provider_ips.core.settings import CaptureSettings
+from airflow_provider_ips.testing import InMemoryHistory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_provider_ips.core.files import FileFacts
+    from airflow_provider_ips.core.history.files import FileFacts
+    from airflow_provider_ips.core.history.selections import CapturePlan, Selection
     from airflow_provider_ips.core.positions import Position
-    from airflow_provider_ips.core.selection import CapturePlan, Selection
 
 LOG = CaptureSettings(on_other_operation="skip")
 RESYNC = CaptureSettings(on_other_operation="skip", on_gap="resync")
@@ -46,7 +47,7 @@ class Ledger:
         self.appended[at.snapshot_id or 0] = self.rows[file.path]
 
     def compact(self, *, keeps_number: bool) -> None:
-        """All live files in one, which has the number of the newest of them or one of its own."""
+        """Rewrite all live files into one, with the sequence number of the newest of them or the commit's."""
         live = self.history.live_files
         if not live:
             return
@@ -60,7 +61,7 @@ class Ledger:
         self.history.commit("replace", add=[file], remove=[f.path for f in live])
 
     def remove(self) -> None:
-        """The oldest file goes."""
+        """Remove the oldest file."""
         self.history.remove()
 
     def jump(self, which: int) -> None:
@@ -70,7 +71,7 @@ class Ledger:
             self.history.head_id = retained[which % len(retained)]
 
     def expire(self, which: int, *, cuts: bool) -> None:
-        """Forget a snapshot that is not the head; some writers clear the parent of its children."""
+        """Expire a snapshot other than the head; some engines clear the parent of its children, too."""
         others = sorted(set(self.history.snapshots) - {self.history.head_id})
         if not others:
             return
@@ -81,7 +82,7 @@ class Ledger:
                 self.history.cut_parent(position_of(self.history, facts))
 
     def play(self, action: tuple[str, int]) -> None:
-        """One step."""
+        """One action."""
         name, which = action
         if name in ("append", "merge"):
             self.append(merge=name == "merge")
@@ -97,7 +98,7 @@ class Ledger:
             self.remove()
 
     def line(self, snapshot_id: int | None) -> Iterator[int]:
-        """The true line of descent, whatever the metadata still says."""
+        """The true ancestors, whatever the metadata still says."""
         while snapshot_id is not None:
             yield snapshot_id
             snapshot_id = self.history.written[snapshot_id].parent_id
@@ -151,7 +152,7 @@ def played(before: list[tuple[str, int]], after: list[tuple[str, int]]) -> tuple
 
 @settings(max_examples=1500, deadline=None)
 @given(ACTIONS, ACTIONS)
-def test_a_range_is_exactly_what_was_appended_behind_the_checkpoint(
+def test_a_range_is_exactly_what_was_appended_after_the_checkpoint(
     before: list[tuple[str, int]], after: list[tuple[str, int]]
 ) -> None:
     """Rollbacks, other branches, expiry, cleared parents, forgotten metadata: the log of appends, or an error."""
@@ -169,7 +170,7 @@ def test_a_range_is_exactly_what_was_appended_behind_the_checkpoint(
 @settings(max_examples=1500, deadline=None)
 @given(ACTIONS, ACTIONS)
 def test_a_resync_loses_no_row_or_is_refused(before: list[tuple[str, int]], after: list[tuple[str, int]]) -> None:
-    """Every live row that was never processed is in it; if it calls itself exact, no other is."""
+    """It has every live row that was never processed; and if it is called exact, no other."""
     ledger, committed, processed = played(before, after)
     try:
         plan = plan_capture(ledger.history, committed=committed, settings=RESYNC)
@@ -189,7 +190,7 @@ def test_a_resync_loses_no_row_or_is_refused(before: list[tuple[str, int]], afte
 @given(ACTIONS, st.integers(min_value=0, max_value=40))
 @example([*[("append", 0)] * 2, ("jump", 0), ("append", 0), ("jump", 1), ("append", 0), ("expire", 14)], 3)
 def test_a_first_run_at_a_time_takes_all_that_came_later(actions: list[tuple[str, int]], second: int) -> None:
-    """Never from a snapshot that the branch did not show then. Where its head of then is expired, more may come."""
+    """Never from a snapshot that the branch did not have then. If its head of that time is expired, more may come."""
     ledger, _, _ = played([], actions)
     initial = f"1970-01-01T00:00:{second:02}+00:00"
     try:
@@ -203,3 +204,17 @@ def test_a_first_run_at_a_time_takes_all_that_came_later(actions: list[tuple[str
     assert later <= set(ledger.taken(plan))
     if then is None or then in ledger.history.snapshots:
         assert sorted(later) == ledger.taken(plan)
+
+
+def test_what_was_deleted_before_a_rollback_is_not_left_out_of_a_resync() -> None:
+    """The consumer's first run was full, and so never saw the file that the delete had removed."""
+    history = InMemoryHistory("db.t")
+    base = history.append()
+    history.commit("delete", remove=[history.live_files[0].path])
+    committed = with_evidence(
+        history, plan_full(history, committed=None, settings=CaptureSettings(on_gap="resync"))
+    ).to_inclusive
+    history.rollback(base)
+    history.append()
+    with pytest.raises(GapError, match="may never have been processed"):
+        plan_capture(history, committed=committed, settings=CaptureSettings(on_gap="resync"))

@@ -1,4 +1,4 @@
-"""What the error over a gap says each choice would do, held against what the choice then does."""
+"""What the error over a gap says about each choice, compared with what the choice then does."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_ips.core.errors import CatalogError, GapError
-from airflow_provider_ips.core.gaps import foresee_resync
-from airflow_provider_ips.core.history import DATA
-from airflow_provider_ips.core.memory import FILE_BYTES, InMemoryHistory
-from airflow_provider_ips.core.plan import plan_capture
-from airflow_provider_ips.core.selection import Take
+from airflow_provider_ips.core.history.files import DATA
+from airflow_provider_ips.core.history.selections import Take
+from airflow_provider_ips.core.lineage.resync import preview_resync
+from airflow_provider_ips.core.planning.plan import plan_capture
 from airflow_provider_ips.core.settings import CaptureSettings
+from airflow_provider_ips.testing import FILE_BYTES, InMemoryHistory
 
 if TYPE_CHECKING:
     from airflow_provider_ips.core.positions import Position
@@ -33,21 +33,21 @@ def rolled_back(*, format_version: int = 2) -> tuple[InMemoryHistory, Position]:
 
 
 def remedy(history: InMemoryHistory, committed: Position) -> str:
-    """What the error tells to do."""
+    """The remedy in the error."""
     with pytest.raises(GapError) as gap:
         plan_capture(history, committed=committed, settings=CaptureSettings())
     return gap.value.remedy
 
 
-def test_each_choice_is_told_with_files_bytes_and_whether_it_is_exact() -> None:
+def test_each_choice_is_described_with_files_bytes_and_whether_it_is_exact() -> None:
     """All that is needed to choose, in the error itself."""
-    told = remedy(*rolled_back())
-    assert "on_gap='full' captures the whole table (4 files, 4000 bytes; no loss; a superset" in told
-    assert "newer than sequence number 2 (3 files, at most 3000 bytes; no loss; exact: appends alone" in told
+    text = remedy(*rolled_back())
+    assert "on_gap='full' captures the whole table (4 files, 4000 bytes; no loss; a superset" in text
+    assert "newer than sequence number 2 (3 files, at most 3000 bytes; no loss; exact: appends alone" in text
 
 
 def test_compaction_since_makes_it_a_superset() -> None:
-    """The snapshot that does is named."""
+    """The error names the snapshot."""
     history, lost = rolled_back()
     history.compact()
     assert "(1 file, at most 1000 bytes; no loss; a superset: snapshot 4 (replace" in remedy(history, lost)
@@ -72,14 +72,14 @@ def test_a_cherry_picked_snapshot_may_have_been_processed_where_it_came_from() -
 
 @pytest.mark.parametrize("format_version", [1, 2])
 def test_a_resync_that_is_refused_says_why_in_both_places(format_version: int) -> None:
-    """In the error that lists the choices, and where it is asked for all the same."""
+    """In the error that lists the choices, and in the one over ``on_gap='resync'``."""
     history, lost = rolled_back(format_version=format_version)
     if format_version > 1:
         history.head_id = 1
-    why = foresee_resync(history, lost, history.head).refusal
+    why = preview_resync(history, lost, history.head).refusal
     assert why
-    told = remedy(history, lost)
-    assert f"on_gap='resync' is not possible here, for sequence numbers prove nothing ({why})" in told
+    text = remedy(history, lost)
+    assert f"on_gap='resync' is not possible here, because sequence numbers prove nothing ({why})" in text
     with pytest.raises(GapError, match="cannot be resynchronised") as refused:
         plan_capture(history, committed=lost, settings=CaptureSettings(on_gap="resync"))
     assert refused.value.consequence == why
@@ -87,7 +87,7 @@ def test_a_resync_that_is_refused_says_why_in_both_places(format_version: int) -
 
 
 def test_captures_of_changes_have_no_resync_and_say_so() -> None:
-    """Nothing tells which rows were removed; what is left of them in the target is the reader's to know."""
+    """Nothing shows which rows were removed, so the error says that they are still in the target."""
     history, lost = rolled_back()
     changes = CaptureSettings(data_operations=("append", "overwrite", "delete"))
     with pytest.raises(GapError) as gap:
@@ -102,13 +102,13 @@ def test_captures_of_changes_have_no_resync_and_say_so() -> None:
 
 
 class Unreadable(InMemoryHistory):
-    """A storage that went away."""
+    """A storage that does not answer."""
 
     def reads_manifests(self, snapshot_id: int) -> tuple:
         raise CatalogError("the storage does not answer")
 
 
-def test_the_gap_is_told_even_if_the_storage_does_not_answer() -> None:
+def test_the_gap_is_reported_even_if_the_storage_does_not_answer() -> None:
     """What is wrong matters more than how many files a choice would take."""
     history, lost = rolled_back()
     silent = Unreadable("db.t", snapshots=history.snapshots, manifests=history.manifests, head_id=history.head_id)
@@ -136,10 +136,10 @@ def commit(history: InMemoryHistory, name: str, count: int) -> Position:
 
 @settings(max_examples=300, deadline=None)
 @given(COMMITS, COMMITS)
-def test_a_resync_never_takes_more_than_was_foretold(
+def test_a_resync_never_takes_more_than_was_announced(
     before: list[tuple[str, int]], after: list[tuple[str, int]]
 ) -> None:
-    """Upper bounds are bounds; and where it is called exact, it takes just what was appended since."""
+    """Upper bounds hold; and a resync that is called exact takes only what was appended since."""
     history = InMemoryHistory("db.t")
     base = history.append()
     for name, count in before:
@@ -150,12 +150,18 @@ def test_a_resync_never_takes_more_than_was_foretold(
     appended = 2 + sum(count for name, count in after if name in ("append", "merge"))
     for name, count in after:
         commit(history, name, count)
-    foretold = foresee_resync(history, lost, history.head)
+    announced = preview_resync(history, lost, history.head)
+    removed = any(name not in ("append", "merge", "compact") for name, _ in before)
+    assert bool(announced.refusal) == (removed and not announced.takes_all)
+    if announced.refusal:
+        with pytest.raises(GapError):
+            plan_capture(history, committed=lost, settings=CaptureSettings(on_gap="resync"))
+        return
     plan = plan_capture(history, committed=lost, settings=CaptureSettings(on_gap="resync"))
     data = [s for s in plan.selections if s.manifest.content == DATA]
     at_most = sum((s.manifest.added_files or 0) + (s.manifest.existing_files or 0) for s in data)
-    assert foretold.files == at_most
-    assert foretold.files_exact == all(s.take is Take.WHOLE for s in data)
-    if not foretold.superset:
+    assert announced.files == at_most
+    assert announced.files_exact == all(s.take is Take.WHOLE for s in data)
+    if not announced.superset:
         assert {name for name, _ in after} <= {"append", "merge"}
-        assert foretold.size_bytes == appended * FILE_BYTES
+        assert announced.size_bytes == appended * FILE_BYTES

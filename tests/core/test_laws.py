@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_ips.core.errors import RefusedOperationError
-from airflow_provider_ips.core.history import head_position
-from airflow_provider_ips.core.memory import InMemoryHistory
-from airflow_provider_ips.core.plan import plan_capture, replan
+from airflow_provider_ips.core.history.snapshots import head_position
+from airflow_provider_ips.core.planning.plan import plan_between, plan_capture
 from airflow_provider_ips.core.record import Decision
 from airflow_provider_ips.core.settings import CaptureSettings
+from airflow_provider_ips.testing import InMemoryHistory
 
 if TYPE_CHECKING:
+    from airflow_provider_ips.core.history.selections import CapturePlan
     from airflow_provider_ips.core.positions import Position
-    from airflow_provider_ips.core.selection import CapturePlan
 
 SKIP = CaptureSettings(on_other_operation="skip")
 COMMITS = st.lists(
@@ -30,7 +30,7 @@ COMMITS = st.lists(
 
 
 def play(history: InMemoryHistory, commits: list[tuple[str, int]]) -> list[tuple[Position, int]]:
-    """Run commits; give each position with the files that were appended there."""
+    """Make commits; return each position with the files that were appended there."""
     ledger = []
     for name, count in commits:
         appended = 0
@@ -63,7 +63,7 @@ def captured(plan: CapturePlan) -> list[tuple[int, int]]:
 def test_any_split_of_a_history_captures_every_appended_file_once(
     commits: list[tuple[str, int]], cuts: set[int]
 ) -> None:
-    """Adjacent ranges compose: run after run, or one run over everything, it is the same log."""
+    """Adjacent ranges compose: many runs take the same log as one run over all of it."""
     history = InMemoryHistory("db.t")
     committed = head_position(history)
     log: list[tuple[int, int]] = []
@@ -82,7 +82,7 @@ def test_any_split_of_a_history_captures_every_appended_file_once(
 @settings(max_examples=300, deadline=None)
 @given(COMMITS, st.integers(min_value=1, max_value=4), st.integers(min_value=1, max_value=9))
 def test_bounded_catch_up_loses_and_repeats_nothing(commits: list[tuple[str, int]], snapshots: int, files: int) -> None:
-    """And it always ends: every run takes at least one snapshot."""
+    """And every run takes at least one snapshot, so the consumer catches up."""
     history = InMemoryHistory("db.t")
     committed = head_position(history)
     expected = [(p.snapshot_id, n) for p, n in play(history, commits) if n]
@@ -108,7 +108,7 @@ def test_the_same_range_again_is_the_same_capture(before: list[tuple[str, int]],
     play(history, before)
     first = plan_capture(history, committed=start, settings=SKIP)
     play(history, after)
-    again = replan(
+    again = plan_between(
         history,
         kind=first.kind,
         from_exclusive=first.from_exclusive,
@@ -122,7 +122,7 @@ def test_the_same_range_again_is_the_same_capture(before: list[tuple[str, int]],
 @settings(max_examples=300, deadline=None)
 @given(COMMITS)
 def test_what_is_refused_is_never_captured(commits: list[tuple[str, int]]) -> None:
-    """With ``fail``, a plan exists only if nothing in the range took anything away."""
+    """With ``fail``, a plan exists only if nothing in the range removed anything."""
     history = InMemoryHistory("db.t")
     start = head_position(history)
     play(history, commits)

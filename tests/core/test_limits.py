@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_ips.core.memory import InMemoryHistory
-from airflow_provider_ips.core.plan import plan_capture
+from airflow_provider_ips.core.planning.plan import plan_capture
 from airflow_provider_ips.core.settings import CaptureSettings
+from airflow_provider_ips.testing import InMemoryHistory
 
 if TYPE_CHECKING:
     from airflow_provider_ips.core.positions import Position
@@ -44,7 +44,7 @@ def backlog(snapshots: int) -> tuple[InMemoryHistory, Position]:
 
 @pytest.mark.parametrize("limits", [{}, {"max_files": 10**9}])
 def test_planning_takes_as_long_as_the_range_and_not_as_its_square(limits: dict[str, int]) -> None:
-    """A consumer that was paused for a month of a busy table has thousands of snapshots before it."""
+    """A consumer of a busy table that was paused for a month has thousands of snapshots to process."""
     settings = CaptureSettings(**limits)  # type: ignore[arg-type]
 
     short, long = (calls_of_planning(*backlog(n), settings) for n in (200, 1_600))

@@ -1,23 +1,23 @@
-"""A range counts only if the walk from its end reached its start."""
+"""A range is proven only if the walk from its end reached its start."""
 
 from __future__ import annotations
 
 import pytest
 
 from airflow_provider_ips.core.errors import GapError
-from airflow_provider_ips.core.history import head_position
-from airflow_provider_ips.core.lineage import prove_lineage
-from airflow_provider_ips.core.memory import InMemoryHistory
-from airflow_provider_ips.core.plan import plan_capture, replan
+from airflow_provider_ips.core.history.snapshots import head_position
+from airflow_provider_ips.core.lineage.named_positions import starting_position
+from airflow_provider_ips.core.lineage.walk import prove_lineage
+from airflow_provider_ips.core.planning.plan import plan_between, plan_capture
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.settings import CaptureSettings
-from airflow_provider_ips.core.starting import starting_position
+from airflow_provider_ips.testing import InMemoryHistory
 
 SETTINGS = CaptureSettings()
 
 
 def test_after_a_rollback_the_checkpoint_is_not_reached() -> None:
-    """The walk passes it by; returning everything would process the whole table again."""
+    """The walk misses it; taking all that it finds would process the whole table again."""
     history = InMemoryHistory("db.t")
     first = history.append()
     lost = history.append()
@@ -29,7 +29,7 @@ def test_after_a_rollback_the_checkpoint_is_not_reached() -> None:
 
 
 def test_after_expiry_of_the_checkpoint_its_child_still_names_it() -> None:
-    """Expiring the checkpoint alone loses nothing: every snapshot of the range is there."""
+    """If only the checkpoint is expired, nothing is lost: every snapshot of the range is retained."""
     history = InMemoryHistory("db.t")
     checkpoint = history.append()
     history.append(files=4)
@@ -38,7 +38,7 @@ def test_after_expiry_of_the_checkpoint_its_child_still_names_it() -> None:
 
 
 def test_an_expired_snapshot_inside_the_range_is_a_gap() -> None:
-    """What it added cannot be told any more; less than was added would be a silent loss."""
+    """What it added is unknown, and to leave it out would be a silent loss."""
     history = InMemoryHistory("db.t")
     checkpoint = history.append()
     inside = history.append()
@@ -48,8 +48,8 @@ def test_an_expired_snapshot_inside_the_range_is_a_gap() -> None:
         plan_capture(history, committed=checkpoint, settings=SETTINGS)
 
 
-def test_a_checkpoint_on_the_empty_table_needs_a_proven_root() -> None:
-    """Everything since the first snapshot is captured; a root whose parents were cut off proves nothing."""
+def test_a_checkpoint_on_the_empty_table_needs_a_proven_first_snapshot() -> None:
+    """All files since the first snapshot are captured; a snapshot whose parent was cleared proves nothing."""
     history = InMemoryHistory("db.t")
     empty = head_position(history)
     history.append(files=2)
@@ -60,8 +60,8 @@ def test_a_checkpoint_on_the_empty_table_needs_a_proven_root() -> None:
         plan_capture(history, committed=empty, settings=SETTINGS)
 
 
-def test_a_merged_or_emptied_root_is_no_root() -> None:
-    """A cut-off snapshot that merged all manifests, or removed all files, lists nothing older than itself."""
+def test_a_snapshot_that_merged_or_removed_all_files_is_not_the_first() -> None:
+    """Such a snapshot lists nothing older than itself either, when its parent was cleared."""
     for commit in (InMemoryHistory.merge_append, InMemoryHistory.remove):
         history = InMemoryHistory("db.t")
         empty = head_position(history)
@@ -73,7 +73,7 @@ def test_a_merged_or_emptied_root_is_no_root() -> None:
 
 
 def test_a_table_of_another_uuid_is_another_table() -> None:
-    """Dropped and created again under its name: snapshot ids may even match."""
+    """It was dropped and created again under the same name: even snapshot ids may match."""
     history = InMemoryHistory("db.t")
     checkpoint = history.append()
     again = InMemoryHistory("db.t", table_uuid="another")
@@ -82,11 +82,11 @@ def test_a_table_of_another_uuid_is_another_table() -> None:
     with pytest.raises(GapError, match="another table"):
         plan_capture(again, committed=checkpoint, settings=SETTINGS)
     with pytest.raises(GapError, match="another table"):
-        replan(again, kind=Kind.RANGE, from_exclusive=None, to_inclusive=checkpoint, settings=SETTINGS)
+        plan_between(again, kind=Kind.RANGE, from_exclusive=None, to_inclusive=checkpoint, settings=SETTINGS)
 
 
 def test_a_time_never_picks_a_snapshot_that_was_rolled_back() -> None:
-    """The snapshot log knows it, the lineage does not."""
+    """The snapshot log has it, the lineage does not."""
     history = InMemoryHistory("db.t")
     first = history.append()
     history.append()
@@ -96,7 +96,7 @@ def test_a_time_never_picks_a_snapshot_that_was_rolled_back() -> None:
 
 
 def test_a_time_before_the_retained_history_is_refused() -> None:
-    """Unless the oldest retained snapshot is the table's first, when it simply means everything."""
+    """Unless the oldest retained snapshot is the table's first: then it means the empty table."""
     history = InMemoryHistory("db.t")
     first = history.append()
     second = history.append()
@@ -121,5 +121,5 @@ def test_a_circle_of_parents_ends_with_an_error() -> None:
         committed_at_ms=1,
         operation="append",
     )
-    with pytest.raises(GapError, match="circle"):
+    with pytest.raises(GapError, match="is its own ancestor"):
         starting_position(history, snapshot_id=99, time_ms=None)

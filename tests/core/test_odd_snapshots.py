@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from airflow_provider_ips.core.history import DATA, DELETES, ManifestFacts
-from airflow_provider_ips.core.memory import InMemoryHistory
+from airflow_provider_ips.core.history.files import DATA, DELETES, ManifestFacts
+from airflow_provider_ips.core.planning.verdicts import judge
 from airflow_provider_ips.core.record import Decision
 from airflow_provider_ips.core.settings import CaptureSettings
-from airflow_provider_ips.core.verdicts import judge
+from airflow_provider_ips.testing import InMemoryHistory
 
 
 def manifest(content: str, *, added: int = 0, deleted: int = 0) -> ManifestFacts:
@@ -39,19 +39,19 @@ def verdict_on(operation: str, *manifests: ManifestFacts, on_other_operation: st
     return judge(history, second, history.snapshots[1], (), settings).verdict.decision
 
 
-def test_the_log_of_appends_keeps_one_that_also_drops_delete_files() -> None:
-    """Appending may tidy delete files away that apply to nothing any more; passing over it would lose its rows."""
+def test_the_log_of_appends_has_one_that_also_removes_delete_files() -> None:
+    """An append may remove delete files that no longer apply to any file; to skip it would lose its rows."""
     tidying = (manifest(DATA, added=1), manifest(DELETES, deleted=1))
     assert verdict_on("append", *tidying, on_other_operation="skip") is Decision.CAPTURED
 
 
-def test_without_being_told_to_skip_it_is_refused() -> None:
-    """Nothing in a manifest list proves that the dropped delete files applied to nothing."""
+def test_without_skip_it_is_refused() -> None:
+    """Nothing in a manifest list proves that the removed delete files applied to nothing."""
     tidying = (manifest(DATA, added=1), manifest(DELETES, deleted=1))
     assert verdict_on("append", *tidying, on_other_operation="fail") is Decision.REFUSED
 
 
-def test_what_takes_rows_away_is_passed_over_whatever_it_calls_itself() -> None:
+def test_what_removes_rows_is_skipped_whatever_its_operation() -> None:
     """New delete files or removed data files make it a change."""
     for other in (manifest(DELETES, added=1), manifest(DATA, deleted=1)):
         changing = (manifest(DATA, added=1), other)

@@ -1,4 +1,4 @@
-"""What one capture takes, told on histories that are written down in a line each."""
+"""What one capture takes, on histories of a few lines."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from airflow_provider_ips.core.errors import GapError, InputError, RefusedOperationError, UnsupportedTableError
-from airflow_provider_ips.core.history import head_position
-from airflow_provider_ips.core.memory import InMemoryHistory
-from airflow_provider_ips.core.plan import plan_capture, replan
+from airflow_provider_ips.core.history.selections import CapturePlan, Take
+from airflow_provider_ips.core.history.snapshots import head_position
+from airflow_provider_ips.core.planning.plan import plan_between, plan_capture
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Decision, Kind
-from airflow_provider_ips.core.selection import CapturePlan, Take
 from airflow_provider_ips.core.settings import CaptureSettings
+from airflow_provider_ips.testing import InMemoryHistory
 
 SETTINGS = CaptureSettings()
 
@@ -24,7 +24,7 @@ def files(plan: CapturePlan) -> int:
 
 
 class CountedHistory(InMemoryHistory):
-    """Counts what costs."""
+    """Counts the manifest lists that are opened."""
 
     def reads_manifests(self, snapshot_id: int) -> tuple:
         """One read each."""
@@ -48,7 +48,7 @@ def history() -> CountedHistory:
 
 
 def test_nothing_new_costs_no_file_read(history: CountedHistory) -> None:
-    """The commonest poll of all."""
+    """The most frequent case."""
     committed = history.append()
     plan = plan_capture(history, committed=committed, settings=SETTINGS)
     assert (plan.kind, plan.is_empty, plan.to_inclusive) == (Kind.EMPTY, True, committed)
@@ -67,7 +67,7 @@ def test_a_range_of_plain_appends_opens_one_manifest_list(history: CountedHistor
 
 
 def test_merged_manifests_send_capture_to_the_snapshots_own_lists(history: CountedHistory) -> None:
-    """Counts that do not add up are no proof; the merged snapshot's own additions are spliced."""
+    """Counts that do not add up prove nothing; the additions of the merging snapshot are copied entry by entry."""
     committed = history.append(files=5)
     history.append(files=1)
     history.merge_append(files=2)
@@ -76,8 +76,8 @@ def test_merged_manifests_send_capture_to_the_snapshots_own_lists(history: Count
     assert [s.take for s in plan.selections] == [Take.WHOLE, Take.ADDED]
 
 
-def test_compaction_is_no_change_and_adds_nothing(history: CountedHistory) -> None:
-    """Nor does a range of compactions alone read anything."""
+def test_compaction_is_not_a_change_and_adds_nothing(history: CountedHistory) -> None:
+    """And a range of compactions alone opens nothing."""
     committed = history.append(files=5)
     history.compact()
     plan = plan_capture(history, committed=committed, settings=SETTINGS)
@@ -89,7 +89,7 @@ def test_compaction_is_no_change_and_adds_nothing(history: CountedHistory) -> No
 
 
 @pytest.mark.parametrize("operation", ["delete", "overwrite", "append"])
-def test_a_removal_is_refused_whatever_it_calls_itself(history: CountedHistory, operation: str) -> None:
+def test_a_removal_is_refused_whatever_its_operation(history: CountedHistory, operation: str) -> None:
     """And the next append does not hide it."""
     committed = history.append(files=5)
     history.remove(files=1, operation=operation)
@@ -135,7 +135,7 @@ def test_an_unknown_operation_is_refused(history: CountedHistory) -> None:
         plan_capture(history, committed=committed, settings=SETTINGS)
 
 
-def test_skip_passes_over_changes_and_keeps_the_log_of_appends(history: CountedHistory) -> None:
+def test_skip_leaves_out_changes_and_keeps_the_log_of_appends(history: CountedHistory) -> None:
     """The verdict says so."""
     committed = history.append(files=5)
     history.append(files=2)
@@ -143,7 +143,7 @@ def test_skip_passes_over_changes_and_keeps_the_log_of_appends(history: CountedH
     plan = plan_capture(history, committed=committed, settings=CaptureSettings(on_other_operation="skip"))
     assert files(plan) == 2
     assert plan.verdicts[-1].decision is Decision.IGNORED
-    assert "passed over" in plan.verdicts[-1].reason
+    assert "skipped" in plan.verdicts[-1].reason
 
 
 def test_unknown_counts_are_never_taken_for_zero(history: CountedHistory) -> None:
@@ -195,7 +195,7 @@ class TestFirstRuns:
         history.append(files=1)
         assert files(plan_capture(history, committed=plan.to_inclusive, settings=SETTINGS)) == 1
 
-    def test_a_snapshot_id_or_a_time_starts_behind_it(self, history: CountedHistory) -> None:
+    def test_a_snapshot_id_or_a_time_starts_after_it(self, history: CountedHistory) -> None:
         """What came after is captured."""
         history.append(files=1)
         history.append(files=2)
@@ -205,14 +205,14 @@ class TestFirstRuns:
         assert (files(by_id), files(by_time)) == (6, 4)
 
     def test_a_snapshot_outside_the_lineage_is_refused(self, history: CountedHistory) -> None:
-        """With the ones that can be used."""
+        """The error lists those that can be used."""
         history.append()
         with pytest.raises(GapError, match="99999 is not in the lineage"):
             plan_capture(history, committed=None, settings=CaptureSettings(initial="99999"))
 
 
 class TestLimits:
-    """Bounded catch-up: never inside a snapshot, always at least one."""
+    """A limited range never ends inside a snapshot, and takes at least one."""
 
     @pytest.mark.parametrize(
         ("limits", "expected"),
@@ -239,7 +239,7 @@ class TestLimits:
         assert committed == head_position(history)
 
     def test_limits_do_not_apply_to_full(self, history: CountedHistory) -> None:
-        """All live files, or it would not be the table."""
+        """It takes all live files, whatever they amount to."""
         history.append(files=9)
         history.append(files=9)
         plan = plan_capture(history, committed=None, settings=CaptureSettings(max_files=1))
@@ -256,12 +256,12 @@ class TestLimits:
             plan_capture(history, committed=committed, settings=CaptureSettings(max_bytes=5))
 
     def test_the_same_range_again_ignores_limits(self, history: CountedHistory) -> None:
-        """A retry takes what the first attempt took, whatever the DAG says by now."""
+        """A retry takes what the first attempt took, whatever the DAG says now."""
         start = history.append()
         history.append()
         end = history.append()
         history.append()
-        plan = replan(
+        plan = plan_between(
             history,
             kind=Kind.RANGE,
             from_exclusive=start,
@@ -303,14 +303,14 @@ class TestGaps:
         assert [(s.take, s.newer_than) for s in plan.selections] == [(Take.NEWER, lost.sequence_number)]
 
     def test_resync_is_refused_where_numbers_prove_nothing(self) -> None:
-        """Format v1 numbers everything 0."""
+        """In format v1 all sequence numbers are 0."""
         history = InMemoryHistory("db.t", format_version=1)
         lost = self.gap(history)
         with pytest.raises(GapError, match="prove nothing"):
             plan_capture(history, committed=lost, settings=CaptureSettings(on_gap="resync"))
 
     def test_resync_of_another_table_is_refused(self, history: CountedHistory) -> None:
-        """Its numbers started over."""
+        """Its sequence numbers started again."""
         history.append()
         stranger = Position(table_uuid="other", snapshot_id=1, sequence_number=1, committed_at_ms=1)
         with pytest.raises(GapError, match="another table"):

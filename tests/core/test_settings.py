@@ -1,4 +1,4 @@
-"""What a DAG author may write, and what is refused before a DAG ever runs."""
+"""The settings of a capture: which are accepted, and which are refused at DAG parse."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_provider_ips.core.errors import InputError
-from airflow_provider_ips.core.settings import CaptureSettings, InitialPosition, SourceTable, parse_sources
+from airflow_provider_ips.core.positions import InitialPosition
+from airflow_provider_ips.core.settings import CaptureSettings, SourceTable, parse_sources
 
 
 def test_initial_has_four_forms() -> None:
@@ -21,7 +22,7 @@ def test_initial_has_four_forms() -> None:
 
 @pytest.mark.parametrize("value", ["", "everything", "2026-10-01T00:00:00", "20261001", 7, None, "-5"])
 def test_an_initial_that_could_mean_two_things_is_refused(value: object) -> None:
-    """No zone, a number that may be a date, a typo: guessing would start the first run in the wrong place."""
+    """No zone, a number that may be a date, a typo: a guess would start the first run in the wrong place."""
     with pytest.raises(InputError) as refusal:
         InitialPosition.parse(value)
     assert repr(value) in str(refusal.value)
@@ -30,7 +31,7 @@ def test_an_initial_that_could_mean_two_things_is_refused(value: object) -> None
 
 @pytest.mark.parametrize("operations", [("append", "delete"), ("overwrite",), (), "merge", ("append", "replace"), 3])
 def test_a_subset_of_operations_without_a_meaning_is_refused(operations: object) -> None:
-    """A merge may call itself by any of the three names, so half of them capture half of its rows."""
+    """A merge may commit under any of the three names, so a part of them captures a part of its rows."""
     with pytest.raises(InputError, match="data_operations"):
         CaptureSettings(data_operations=operations)  # type: ignore[arg-type]
 
@@ -58,7 +59,7 @@ def test_contradictions_and_unknown_values_are_refused(settings: dict[str, objec
     assert word in str(refusal.value)
 
 
-def test_sources_come_as_a_string_a_list_or_entries_with_settings_of_their_own() -> None:
+def test_sources_are_a_string_a_list_or_entries_with_settings() -> None:
     """An entry overrides the operator's settings for its table only."""
     defaults = CaptureSettings(on_gap="full")
     one, two = parse_sources(["db.a", SourceTable("db.b", initial="latest")], defaults)
@@ -71,14 +72,14 @@ def test_sources_come_as_a_string_a_list_or_entries_with_settings_of_their_own()
     "sources",
     [[], ["db.a", "db.a"], ["playback"], ["db."], [".a"], ["db.a b "], [7], ["db.`a`"], [SourceTable("db.a"), "db.a"]],
 )
-def test_sources_that_cannot_be_right_are_refused(sources: list[object]) -> None:
+def test_wrong_sources_are_refused(sources: list[object]) -> None:
     """Unknown form, duplicate, no namespace, quoting."""
     with pytest.raises(InputError):
         parse_sources(sources, CaptureSettings())
 
 
-def test_a_source_name_that_airflow_would_alias_needs_a_key_of_its_own() -> None:
-    """Airflow stores ``db.a#b`` under another XCom key, and whoever pulls it would get nothing."""
+def test_a_source_name_that_airflow_would_alias_needs_a_key() -> None:
+    """Airflow stores ``db.a#b`` under another XCom key, and a task that pulls it would get nothing."""
     with pytest.raises(InputError, match="'#'"):
         parse_sources(["db.a#b"], CaptureSettings())
     (source,) = parse_sources([SourceTable("db.a#b", key="a_b")], CaptureSettings())
@@ -87,19 +88,19 @@ def test_a_source_name_that_airflow_would_alias_needs_a_key_of_its_own() -> None
 
 @pytest.mark.parametrize("key", ["capture", "capture_id", "return_value", "db.a.lower.ts"])
 def test_keys_that_would_overwrite_one_another_are_refused(key: str) -> None:
-    """Also a source that is called like the bounds of another."""
+    """Also a source with the name of another source's bounds."""
     with pytest.raises(InputError, match="there twice"):
         parse_sources([SourceTable("db.a", range_columns=["ts"]), SourceTable("db.b", key=key)], CaptureSettings())
 
 
 def test_an_unknown_override_is_refused() -> None:
-    """A typo in an entry would silently leave the default in force."""
+    """With a typo the default would silently apply."""
     with pytest.raises(InputError, match="max_fils"):
         SourceTable("db.a", max_fils=3)
 
 
 @pytest.mark.parametrize("branch", ["", None, 3])
 def test_a_branch_without_a_name_is_refused(branch: object) -> None:
-    """None is not main: a template that rendered to nothing would read another branch than was meant."""
+    """None does not mean main: a template that renders to nothing would read the wrong branch."""
     with pytest.raises(InputError, match="has branch"):
         SourceTable("db.a", branch=branch)  # type: ignore[arg-type]

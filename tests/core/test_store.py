@@ -1,4 +1,4 @@
-"""The store that ends with the process behaves as the one that does not."""
+"""The store in memory behaves as a store that outlasts the process."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_ips.core.checkpoint import Checkpoint
+from airflow_provider_ips.core.checkpoint.document import Checkpoint
+from airflow_provider_ips.core.checkpoint.store import CheckpointStore, InMemoryStore
 from airflow_provider_ips.core.errors import CheckpointConflictError, DamagedCheckpointError
-from airflow_provider_ips.core.store import CheckpointStore, InMemoryStore
 
 FIRST = Checkpoint(consumer="daily.capture", revision=1)
 
@@ -24,7 +24,7 @@ def test_what_is_written_is_read():
 
 @pytest.mark.parametrize(("stored", "expected"), [(None, 1), (FIRST, None), (FIRST, 2)])
 def test_a_write_over_another_revision_is_refused(stored, expected):
-    """Somebody wrote, or deleted, since this writer read."""
+    """Another process wrote or deleted the document since this writer read it."""
     store = InMemoryStore()
     if stored is not None:
         store.write(stored, expected_revision=None)
@@ -34,7 +34,7 @@ def test_a_write_over_another_revision_is_refused(stored, expected):
 
 
 def test_a_damaged_document_is_kept():
-    """Neither read nor written over."""
+    """It can neither be read nor written over."""
     store = InMemoryStore(documents={"daily.capture": "{"})
     with pytest.raises(DamagedCheckpointError):
         store.write(FIRST, expected_revision=None)

@@ -1,4 +1,4 @@
-"""How a checkpoint moves, told as runs of a pipeline."""
+"""How a checkpoint moves, run by run of a pipeline."""
 
 from __future__ import annotations
 
@@ -6,25 +6,24 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from airflow_provider_ips.core.checkpoint import Checkpoint, PendingCapture, SourceRange
-from airflow_provider_ips.core.errors import CheckpointConflictError
-from airflow_provider_ips.core.positions import Position, RunIdentity
-from airflow_provider_ips.core.record import Kind
-from airflow_provider_ips.core.transitions import (
+from airflow_provider_ips.core.checkpoint.document import Checkpoint
+from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceRange
+from airflow_provider_ips.core.checkpoint.resolution import Fresh, Replay, Retry, new_capture_id, resolve_capture
+from airflow_provider_ips.core.checkpoint.transitions import (
     CommitOutcome,
     CommitResult,
-    Fresh,
-    Replay,
-    Retry,
     begin,
+    begin_replay,
     commit,
-    new_capture_id,
-    resolve_capture,
     settle_empty,
 )
+from airflow_provider_ips.core.errors import CheckpointConflictError
+from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.positions import Position, RunIdentity
+from airflow_provider_ips.core.record import Kind
 
-EVENTS = "db.events"
-USERS = "db.users"
+EVENTS = Source("db.events")
+USERS = Source("db.users")
 
 
 def at(snapshot_id: int, *, table_uuid: str = "uuid-1") -> Position:
@@ -52,10 +51,9 @@ class Pipeline:
     def ranges(self, capture_id: str, kind: Kind = Kind.RANGE, /, **heads: int | Position) -> tuple[SourceRange, ...]:
         return tuple(
             SourceRange(
-                source=f"db.{name}",
-                branch="main",
+                source=Source(f"db.{name}"),
                 kind=kind,
-                from_exclusive=None if self.document is None else self.document.position_of(f"db.{name}", "main"),
+                from_exclusive=None if self.document is None else self.document.position_of(Source(f"db.{name}")),
                 to_inclusive=head if isinstance(head, Position) else at(head),
                 icdc_table=None if kind is Kind.EMPTY else f"icdc.{name}_{capture_id[:6]}",
             )
@@ -84,9 +82,9 @@ class Pipeline:
         self.dropped += result.drop
         return result
 
-    def stands_at(self, source: str = EVENTS) -> Position | None:
+    def stands_at(self, source: Source = EVENTS) -> Position | None:
         assert self.document is not None
-        return self.document.position_of(source, "main")
+        return self.document.position_of(source)
 
 
 def test_a_first_run_commits_its_range():
@@ -108,7 +106,7 @@ def test_the_next_range_starts_where_the_last_one_ended():
 
 
 def test_a_retry_takes_the_pending_range():
-    """The same run again before its commit: the same range, however far the table has gone on."""
+    """The same run again before its commit: the same range, whatever the table has gained since."""
     daily = Pipeline()
     pending = daily.capture(run(1), events=10)
     assert resolve_capture(daily.document, run(1)) == Retry(pending)
@@ -163,8 +161,8 @@ def test_only_the_same_run_retries(other):
     assert str(run(1)) in found.note
 
 
-def test_a_failed_run_is_covered_by_the_next():
-    """The next run's range starts at the committed position, so it holds what the failed run had captured."""
+def test_the_range_of_a_failed_run_is_included_in_the_next():
+    """The next range starts at the committed position, so it includes what the failed run had captured."""
     daily = Pipeline()
     daily.commit(daily.capture(run(1), events=10))
     failed = daily.capture(run(2), events=20)
@@ -175,7 +173,7 @@ def test_a_failed_run_is_covered_by_the_next():
 
 
 def test_the_commit_of_a_superseded_capture_moves_nothing():
-    """A run that was thought dead commits late, before and after the run that took its place has committed."""
+    """A run that seemed dead commits late, before and after the run that replaced it has committed."""
     daily = Pipeline()
     late = daily.capture(run(1), events=10)
     following = daily.capture(run(2), events=20)
@@ -187,14 +185,14 @@ def test_the_commit_of_a_superseded_capture_moves_nothing():
 
 
 def test_a_chain_of_failures_is_remembered():
-    """Every capture that was superseded on the way ends well if its commit comes late."""
+    """The late commit of every capture that was superseded succeeds."""
     daily = Pipeline()
     failed = [daily.capture(run(day), events=day * 10) for day in (1, 2, 3)]
     daily.commit(daily.capture(run(4), events=40))
     assert [daily.commit(pending).outcome for pending in failed] == [CommitOutcome.SUPERSEDED] * 3
 
 
-def test_a_commit_can_be_tried_again():
+def test_a_commit_can_be_retried():
     """A commit task that died after its write finds it done, and drops what the first attempt may not have dropped."""
     daily = Pipeline()
     first = daily.capture(run(1), events=10)
@@ -207,8 +205,8 @@ def test_a_commit_can_be_tried_again():
     assert again.checkpoint is daily.document
 
 
-def test_an_old_commit_that_is_tried_again_drops_nothing():
-    """What it let go went long ago, and a rewind may have made a table of that name anew."""
+def test_an_old_commit_that_is_retried_drops_nothing():
+    """The tables it released were dropped long ago, and after a rewind there may be new ones of the same name."""
     daily = Pipeline()
     captures = []
     for day in (1, 2, 3):
@@ -218,7 +216,7 @@ def test_an_old_commit_that_is_tried_again_drops_nothing():
 
 
 def test_the_newest_committed_run_is_replayed():
-    """Clearing it takes its range again; it is never pending, and its commit moves nothing."""
+    """A cleared run captures its range again; that is never pending, and its commit moves nothing."""
     daily = Pipeline()
     daily.commit(daily.capture(run(1), events=10))
     pending = daily.capture(run(2), events=20)
@@ -229,6 +227,57 @@ def test_the_newest_committed_run_is_replayed():
     assert replay.committed.ranges == pending.ranges
     assert daily.commit(pending, replay=True).outcome is CommitOutcome.REPLAYED
     assert daily.document is before
+
+
+def test_a_replay_is_in_the_document_until_its_commit():
+    """Other runs see it there; it moves nothing, and a retry of its capture or its commit changes nothing more."""
+    daily = Pipeline()
+    pending = daily.capture(run(1), events=10)
+    daily.commit(pending)
+    assert daily.document is not None
+    daily.document = begin_replay(daily.document, pending)
+    assert daily.document.replaying == pending
+    assert begin_replay(daily.document, pending) is daily.document
+    assert daily.commit(pending, replay=True).outcome is CommitOutcome.REPLAYED
+    again = daily.commit(pending, replay=True)
+    assert again.checkpoint.replaying is None
+    assert daily.stands_at() == at(10)
+
+
+def test_sources_are_superseded_one_by_one():
+    """A capture of one source leaves the other's uncommitted range, which the next capture of it takes over."""
+    daily = Pipeline()
+    daily.commit(daily.capture(run(1), events=10, users=10))
+    failed = daily.capture(run(2), events=20, users=20)
+    daily.commit(daily.capture(run(3), events=30))
+    assert daily.document is not None
+    assert [(c.run, [r.source for r in c.ranges]) for c in daily.document.uncommitted] == [(run(2), [USERS])]
+    daily.capture(run(4), users=40)
+    assert daily.document.uncommitted == ()
+    assert daily.commit(failed).outcome is CommitOutcome.SUPERSEDED
+
+
+def test_a_late_commit_moves_the_sources_that_no_other_run_has_captured():
+    """Its job has processed them, and no other capture covers them."""
+    daily = Pipeline()
+    late = daily.capture(run(1), events=10, users=10)
+    following = daily.capture(run(2), events=20)
+    assert daily.commit(late).outcome is CommitOutcome.ADVANCED
+    assert (daily.stands_at(), daily.stands_at(USERS)) == (None, at(10))
+    assert daily.commit(following).outcome is CommitOutcome.ADVANCED
+    assert (daily.stands_at(), daily.stands_at(USERS)) == (at(20), at(10))
+
+
+def test_another_task_of_the_run_neither_retries_nor_replays():
+    """Two captures of one run that a template gives one consumer are two."""
+    daily = Pipeline()
+    pending = replace(daily.capture(run(1), events=10), task_id="one")
+    daily.document = begin(None, consumer="daily.capture", pending=pending)
+    assert isinstance(resolve_capture(daily.document, run(1), "one"), Retry)
+    assert isinstance(resolve_capture(daily.document, run(1), "two"), Fresh)
+    daily.commit(pending)
+    assert isinstance(resolve_capture(daily.document, run(1), "one"), Replay)
+    assert isinstance(resolve_capture(daily.document, run(1), "two"), Fresh)
 
 
 def test_a_replay_leaves_a_pending_capture_alone():
@@ -242,8 +291,8 @@ def test_a_replay_leaves_a_pending_capture_alone():
     assert resolve_capture(daily.document, run(2)) == Retry(pending)
 
 
-def test_a_replay_that_is_overtaken_still_ends_well():
-    """While a replay ran, newer runs committed, and its own capture is no longer remembered: it has nothing to move."""
+def test_the_commit_of_an_overtaken_replay_succeeds():
+    """While it ran, newer runs committed, and its own capture left the history: it has nothing to move."""
     daily = Pipeline()
     replayed = daily.capture(run(1), events=10)
     daily.commit(replayed)
@@ -253,7 +302,7 @@ def test_a_replay_that_is_overtaken_still_ends_well():
 
 
 def test_an_older_committed_run_is_refused():
-    """Its range again would write old rows over newer ones; the error names both runs and the ways on."""
+    """To process its range again would write old rows over newer ones; the error names both runs and what to do."""
     daily = Pipeline()
     for day in (1, 2):
         daily.commit(daily.capture(run(day), events=day * 10))
@@ -274,7 +323,7 @@ def test_an_older_run_with_only_empty_runs_after_it_is_replayed():
 
 
 def test_a_superseded_run_that_is_cleared_captures_as_new():
-    """It never committed, so it has no range of its own any more, and the note says so."""
+    """It never committed, so it has no range any more, which the note says."""
     daily = Pipeline()
     failed = daily.capture(run(1), events=10)
     daily.commit(daily.capture(run(2), events=20))
@@ -288,14 +337,14 @@ def test_a_superseded_run_that_is_cleared_captures_as_new():
 
 
 def test_a_newer_run_needs_no_note():
-    """The ordinary case says nothing."""
+    """In the ordinary case there is nothing to note."""
     daily = Pipeline()
     daily.commit(daily.capture(run(1), events=10))
     assert resolve_capture(daily.document, run(2)) == Fresh()
 
 
 def test_a_committed_run_cannot_begin_again():
-    """Even a caller that skips the question gets the answer."""
+    """It is refused also if the caller has not called resolve_capture."""
     daily = Pipeline()
     daily.commit(daily.capture(run(1), events=10))
     pending = PendingCapture(capture_id="x", run=run(1), started_at_ms=1, ranges=daily.ranges("x", events=20))
@@ -303,23 +352,23 @@ def test_a_committed_run_cannot_begin_again():
         begin(daily.document, consumer="daily.capture", pending=pending)
 
 
-def test_a_capture_begins_where_the_consumer_stands():
+def test_a_capture_begins_at_the_committed_position():
     """A range that was planned from another position would repeat or miss rows."""
     daily = Pipeline()
     stale = daily.ranges("x", events=20)
     daily.commit(daily.capture(run(1), events=10))
-    with pytest.raises(CheckpointConflictError, match="stands at snapshot 10"):
+    with pytest.raises(CheckpointConflictError, match="is at snapshot 10"):
         begin(
             daily.document,
             consumer="daily.capture",
             pending=PendingCapture(capture_id="x", run=run(2), started_at_ms=1, ranges=stale),
         )
-    with pytest.raises(CheckpointConflictError, match="stands at snapshot 10"):
+    with pytest.raises(CheckpointConflictError, match="is at snapshot 10"):
         settle_empty(daily.document, consumer="daily.capture", run=run(2), ranges=stale, now_ms=1)
 
 
-def test_positions_are_told_apart_by_table_and_snapshot():
-    """A dropped and recreated table has another uuid, so the same snapshot id there is another place."""
+def test_positions_are_equal_if_table_and_snapshot_are():
+    """A dropped and recreated table has another uuid, so the same snapshot id there is another position."""
     daily = Pipeline()
     daily.commit(daily.capture(run(1), events=10))
     elsewhere = replace(daily.ranges("x", events=20)[0], from_exclusive=at(10, table_uuid="uuid-2"))
@@ -345,22 +394,22 @@ def test_all_sources_commit_together():
     assert (daily.stands_at(EVENTS), daily.stands_at(USERS)) == (at(10), at(5))
 
 
-def test_one_source_elsewhere_holds_all_back():
-    """If one position was changed by hand, no source moves, and the error says who stands where."""
+def test_no_source_moves_if_one_position_was_changed():
+    """The error names the position of every source."""
     daily = Pipeline()
     daily.commit(daily.capture(run(1), events=10, users=5))
     pending = daily.capture(run(2), events=20, users=6)
     assert daily.document is not None
     moved = tuple(replace(p, position=at(3)) if p.source == USERS else p for p in daily.document.positions)
     daily.document = replace(daily.document, positions=moved)
-    with pytest.raises(CheckpointConflictError, match=r"db\.users stands at snapshot 3") as caught:
+    with pytest.raises(CheckpointConflictError, match=r"db\.users is at snapshot 3") as caught:
         daily.commit(pending)
     assert "snapshot 5" in str(caught.value)
     assert daily.stands_at(EVENTS) == at(10)
 
 
-def test_no_source_moves_back_so_that_another_may_move_on():
-    """One source still stands at its start, the other was moved past its end by hand: nothing fits both."""
+def test_no_source_moves_back_while_another_moves_on():
+    """One source is still at its start, the other was moved past its end by hand: no commit is right for both."""
     daily = Pipeline()
     daily.commit(daily.capture(run(1), events=10, users=5))
     pending = daily.capture(run(2), events=20, users=6)
@@ -392,7 +441,7 @@ def test_a_position_at_or_past_the_end_is_not_moved_back(position, outcome):
     "position", [at(9), at(15), at(30, table_uuid="uuid-2")], ids=["before", "within", "other table"]
 )
 def test_a_position_anywhere_else_fails_the_commit(position):
-    """Neither the start nor the end nor past it: to move from there would lose or repeat rows."""
+    """From a position that is neither the start nor the end nor past it a commit would lose or repeat rows."""
     daily = Pipeline()
     daily.commit(daily.capture(run(1), events=10))
     pending = daily.capture(run(2), events=20)
@@ -403,7 +452,7 @@ def test_a_position_anywhere_else_fails_the_commit(position):
 
 
 def test_the_commit_of_an_unknown_capture_fails():
-    """It was abandoned, reset or never begun; silence would hide that its rows come again."""
+    """It was abandoned, reset or never begun; a silent success would hide that its rows are captured again."""
     daily = Pipeline()
     daily.commit(daily.capture(run(1), events=10))
     for document in (daily.document, None):
@@ -412,7 +461,7 @@ def test_the_commit_of_an_unknown_capture_fails():
 
 
 def test_a_source_that_is_added_starts_without_a_position():
-    """The others go on from where they stand."""
+    """The others continue from their positions."""
     daily = Pipeline()
     daily.commit(daily.capture(run(1), events=10))
     pending = daily.capture(run(2), events=20, users=5)
@@ -422,7 +471,7 @@ def test_a_source_that_is_added_starts_without_a_position():
 
 
 def test_a_source_that_is_removed_keeps_its_position():
-    """Whoever puts it back goes on from there."""
+    """If it is added again, it continues from there."""
     daily = Pipeline()
     daily.commit(daily.capture(run(1), events=10, users=5))
     daily.commit(daily.capture(run(2), events=20))
@@ -447,7 +496,7 @@ def test_a_full_capture_in_place_of_a_gap_commits():
 
 
 def test_an_empty_range_moves_the_position_at_once():
-    """Compaction or an ignored snapshot: nothing to process, but the position follows, or expiry would strand it."""
+    """After a compaction there is nothing to process, but the position follows, or expiry would strand it."""
     daily = Pipeline()
     daily.commit(daily.capture(run(1), events=10))
     daily.settle(run(2), events=15)
@@ -466,21 +515,21 @@ def test_nothing_new_writes_nothing():
 
 
 def test_a_first_run_from_latest_sets_the_position():
-    """There is nothing to process yet, but the place to start from is written down."""
+    """There is nothing to process yet, but the start is written."""
     daily = Pipeline()
     daily.settle(run(1), events=10)
     assert daily.stands_at() == at(10)
 
 
-def test_a_run_that_found_nothing_may_look_again():
-    """Clearing an empty run captures as new: there is no range of its own to repeat."""
+def test_a_cleared_run_that_found_nothing_captures_as_new():
+    """It has no range to repeat."""
     daily = Pipeline()
     daily.settle(run(1), events=10)
     assert isinstance(resolve_capture(daily.document, run(1)), Fresh)
 
 
-def test_an_empty_run_ends_the_pending_capture_it_covers():
-    """What the failed run had captured is gone from the table; its late commit ends well, its tables go."""
+def test_an_empty_run_supersedes_the_pending_capture():
+    """The table no longer has what the failed run had captured; its late commit succeeds, its tables are released."""
     daily = Pipeline()
     daily.commit(daily.capture(run(1), events=10))
     failed = daily.capture(run(2), events=20)
@@ -491,8 +540,8 @@ def test_an_empty_run_ends_the_pending_capture_it_covers():
     assert daily.commit(failed).outcome is CommitOutcome.SUPERSEDED
 
 
-def test_an_idle_consumer_does_not_forget_its_runs():
-    """A thousand empty runs take one line of history, whose range is all of theirs."""
+def test_an_idle_consumer_keeps_its_runs_in_the_history():
+    """A thousand empty runs are one entry of the history, with the range of all of them."""
     daily = Pipeline()
     daily.commit(daily.capture(run(1), events=10))
     for step in range(11, 1011):
@@ -504,7 +553,7 @@ def test_an_idle_consumer_does_not_forget_its_runs():
 
 
 def test_history_is_bounded_by_the_runs_that_wrote():
-    """The document is read and written as a whole, so it must not grow; the newest run is never the one to go."""
+    """The document is read and written as a whole, so it must not grow; the oldest runs are removed first."""
     daily = Pipeline()
     for day in range(1, 9):
         daily.commit(daily.capture(run(day), events=day * 10), history_length=3)
@@ -515,7 +564,7 @@ def test_history_is_bounded_by_the_runs_that_wrote():
     assert isinstance(resolve_capture(daily.document, run(8)), Replay)
 
 
-def test_icdc_tables_live_until_the_next_commit():
+def test_icdc_tables_are_kept_until_the_next_commit():
     """So that the business task alone can be cleared and run again."""
     daily = Pipeline()
     first = daily.capture(run(1), events=10)
@@ -526,8 +575,8 @@ def test_icdc_tables_live_until_the_next_commit():
     assert tuple(daily.dropped) == first.icdc_tables
 
 
-def test_icdc_tables_of_superseded_captures_go_with_the_next_commit():
-    """Nobody reads them any more, but the run that made them may still be on its way down."""
+def test_icdc_tables_of_superseded_captures_are_released_by_the_next_commit():
+    """They are of no use any more, but the run that made them may not have ended yet."""
     daily = Pipeline()
     failed = daily.capture(run(1), events=10)
     following = daily.capture(run(2), events=20)
@@ -535,7 +584,7 @@ def test_icdc_tables_of_superseded_captures_go_with_the_next_commit():
 
 
 def test_kept_icdc_tables_are_never_dropped():
-    """With retention "keep" no commit lets them go."""
+    """With retention "keep" no commit releases them."""
     daily = Pipeline()
     for day in (1, 2, 3):
         daily.commit(daily.capture(run(day), events=day * 10), keep_icdc=True)
@@ -543,7 +592,7 @@ def test_kept_icdc_tables_are_never_dropped():
 
 
 def test_a_commit_never_drops_its_own_tables():
-    """A table that is both of this capture and in the list to go stays."""
+    """A table of this capture that is in the list of retained ones stays."""
     daily = Pipeline()
     pending = daily.capture(run(1), events=10)
     assert daily.document is not None
@@ -552,7 +601,7 @@ def test_a_commit_never_drops_its_own_tables():
 
 
 def test_every_change_counts_the_revision_up():
-    """The store tells writers apart by it."""
+    """By the revision a store notices another writer."""
     daily = Pipeline()
     revisions = []
     pending = daily.capture(run(1), events=10)
@@ -564,8 +613,8 @@ def test_every_change_counts_the_revision_up():
     assert [document.revision for document in revisions if document] == [1, 2, 3]
 
 
-def test_a_document_survives_its_text_between_all_steps():
-    """What a store would hold is what the next step needs."""
+def test_a_document_that_was_written_and_read_gives_the_same_steps():
+    """The text in the store has everything that the next step needs."""
     daily = Pipeline()
     for day in range(1, 5):
         failed = daily.capture(run(day, run_id="failed"), events=day * 10)

@@ -1,4 +1,4 @@
-"""Laws of the checkpoint, over invented lives of a consumer.
+"""Laws of the checkpoint, over invented histories of a consumer.
 
 A consumer of two growing tables is driven through runs that retry, fail, crash between any two steps, are superseded,
 cleared and replayed; its checkpoint is written by writers that read it long ago, reset, rewound, and moved to another
@@ -19,33 +19,25 @@ from hypothesis.stateful import (
     Bundle,
     RuleBasedStateMachine,
     invariant,
+    multiple,
     precondition,
     rule,
     run_state_machine_as_test,
 )
 
-from airflow_provider_ips.core.administration import abandon, reset, rewind, rewind_source
-from airflow_provider_ips.core.checkpoint import Checkpoint, PendingCapture, SourceRange
+from airflow_provider_ips.core.checkpoint.document import Checkpoint
+from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceRange
+from airflow_provider_ips.core.checkpoint.manual_changes import abandon, plan_move, reset, rewind, rewind_source
+from airflow_provider_ips.core.checkpoint.resolution import Replay, Retry, new_capture_id, resolve_capture
+from airflow_provider_ips.core.checkpoint.store import InMemoryStore
+from airflow_provider_ips.core.checkpoint.transitions import CommitOutcome, CommitResult, begin, commit, settle_empty
 from airflow_provider_ips.core.errors import CheckpointConflictError, CheckpointError
-from airflow_provider_ips.core.identifiers import digest
-from airflow_provider_ips.core.moving import plan_move
+from airflow_provider_ips.core.identifiers import Source, digest
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import Kind
-from airflow_provider_ips.core.store import InMemoryStore
-from airflow_provider_ips.core.transitions import (
-    CommitOutcome,
-    CommitResult,
-    Replay,
-    Retry,
-    begin,
-    commit,
-    new_capture_id,
-    resolve_capture,
-    settle_empty,
-)
 
 CONSUMER = "daily.capture"
-SOURCES = ("db.events", "db.users")
+SOURCES = (Source("db.events"), Source("db.users"))
 HISTORY = 4
 STORES = ("variable", "iceberg")
 STEPS = 10_000
@@ -74,7 +66,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Held:
-    """A commit that has been decided and not written yet, by a task that has stopped for breath."""
+    """A commit that a slow task has decided and not written yet."""
 
     store: InMemoryStore
     taken: Taken
@@ -94,7 +86,7 @@ class Consumer(RuleBasedStateMachine):
         self.stores = {name: InMemoryStore() for name in STORES}
         self.home = STORES[0]
         self.heads = dict.fromkeys(SOURCES, 0)
-        self.compactions: dict[str, set[int]] = {source: set() for source in SOURCES}
+        self.compactions: dict[Source, set[int]] = {source: set() for source in SOURCES}
         self.runs = 0
         self.clock = 0
         self.committed: dict[str, tuple[SourceRange, ...]] = {}
@@ -102,9 +94,9 @@ class Consumer(RuleBasedStateMachine):
         self.order: list[RunIdentity] = []
         self.began: dict[str, tuple[SourceRange, ...]] = {}
         self.abandoned: set[str] = set()
-        self.last: dict[str, int] = dict.fromkeys(SOURCES, 0)
+        self.last: dict[Source, int] = dict.fromkeys(SOURCES, 0)
         self.dropped: set[str] = set()
-        self.places: dict[str, set[int]] = {source: set() for source in SOURCES}
+        self.places: dict[Source, set[int]] = {source: set() for source in SOURCES}
         self.covers: dict[str, set[str]] = {}
 
     @property
@@ -115,24 +107,24 @@ class Consumer(RuleBasedStateMachine):
         return self.store.read(CONSUMER)
 
     def write(self, changed: Checkpoint, read: Checkpoint | None) -> None:
-        """Whatever is written counts up, or writers could not tell each other's documents apart."""
+        """Every write counts the revision up, or a writer could not notice another one."""
         if changed is not read:
             assert changed.revision == (0 if read is None else read.revision) + 1
             self.store.write(changed, expected_revision=None if read is None else read.revision)
 
     @rule(source=st.sampled_from(SOURCES), files=st.integers(1, 3))
-    def append(self, source: str, files: int) -> None:
+    def append(self, source: Source, files: int) -> None:
         self.heads[source] += files
 
     @rule(source=st.sampled_from(SOURCES))
-    def compact(self, source: str) -> None:
-        """A snapshot that holds nothing to process."""
+    def compact(self, source: Source) -> None:
+        """A snapshot without rows to process."""
         self.heads[source] += 1
         self.compactions[source].add(self.heads[source])
 
     @rule(target=captures, behind=st.integers(0, 6), crash=st.booleans(), bound=st.integers(1, 5))
     def capture(self, behind: int, bound: int, *, crash: bool) -> Any:
-        """A capture task of a new run, or of one that ran before (a retry, or cleared by somebody)."""
+        """A capture task of a new run, or of one that ran before (a retry, or cleared by a person)."""
         if behind == 0 or self.runs == 0:
             self.runs += 1
         who = self.run_number(max(self.runs - behind, 1))
@@ -178,13 +170,12 @@ class Consumer(RuleBasedStateMachine):
             self.covers[capture_id] = {former, *self.covers.get(former, ())}
         return Taken(capture_id, who, ranges, replay=False)
 
-    def planned(self, read: Checkpoint | None, source: str, capture_id: str, bound: int) -> SourceRange:
-        start = None if read is None else read.position_of(source, "main")
+    def planned(self, read: Checkpoint | None, source: Source, capture_id: str, bound: int) -> SourceRange:
+        start = None if read is None else read.position_of(source)
         end = min(number(start) + bound, self.heads[source])
         files = set(range(number(start) + 1, end + 1)) - self.compactions[source]
         return SourceRange(
             source=source,
-            branch="main",
             kind=Kind.RANGE if files else Kind.EMPTY,
             from_exclusive=start,
             to_inclusive=at(end),
@@ -238,7 +229,7 @@ class Consumer(RuleBasedStateMachine):
 
     @rule(taken=captures)
     def begin_late(self, taken: Taken | None) -> None:
-        """Somebody begins with ranges that were planned long ago: only from where the consumer stands."""
+        """A capture begins with ranges that were planned long ago: accepted only at the committed position."""
         read = self.document()
         if taken is None or read is None:
             return
@@ -254,18 +245,16 @@ class Consumer(RuleBasedStateMachine):
 
     @rule(target=held, taken=captures)
     def hold(self, taken: Taken | None) -> Any:
-        """A commit task reads, decides, and stops for breath."""
+        """A commit task reads and decides, and does not write yet."""
         read = self.document()
         result = None if taken is None or read is None else self.decided(read, taken)
         if taken is None or read is None or result is None or result.outcome is not CommitOutcome.ADVANCED:
-            return None
+            return multiple()
         return Held(self.store, taken, read, result)
 
     @rule(late=held)
-    def land(self, late: Held | None) -> None:
-        """It writes, however much happened since: it wins only if nothing has, wherever the checkpoint is by now."""
-        if late is None:
-            return
+    def land(self, late: Held) -> None:
+        """It writes later: accepted only if nothing was written since, in whichever store the checkpoint is now."""
         stands = late.store.read(CONSUMER, even_if_moved=True)
         assert stands is not None
         try:
@@ -281,21 +270,21 @@ class Consumer(RuleBasedStateMachine):
     @precondition(lambda self: self.document() is not None)
     @rule(crash=st.booleans())
     def move(self, *, crash: bool) -> None:
-        """To the other store, maybe by a command that dies in between and is given again."""
+        """Move to the other store, maybe by a command that dies in between and is repeated."""
         here, there = self.store, self.stores[target := next(name for name in STORES if name != self.home)]
         before = here.read(CONSUMER)
         plan = plan_move(CONSUMER, before, there.read(CONSUMER, even_if_moved=True), to=target)
         assert before is not None
-        assert plan.leave is not None
-        here.write(plan.leave, expected_revision=before.revision)
+        assert plan.at_origin is not None
+        here.write(plan.at_origin, expected_revision=before.revision)
         if crash:
             for name, store in self.stores.items():
                 assert self.is_unusable(store), f"{name} can be used while the checkpoint is on its way"
             left = here.read(CONSUMER, even_if_moved=True)
             plan = plan_move(CONSUMER, left, there.read(CONSUMER, even_if_moved=True), to=target)
-            assert plan.leave is None
+            assert plan.at_origin is None
         expected = there.read(CONSUMER, even_if_moved=True)
-        there.write(plan.arrive, expected_revision=None if expected is None else expected.revision)
+        there.write(plan.at_target, expected_revision=None if expected is None else expected.revision)
         self.home = target
 
     def is_unusable(self, store: InMemoryStore) -> bool:
@@ -306,7 +295,7 @@ class Consumer(RuleBasedStateMachine):
 
     @rule(back=st.integers(1, HISTORY))
     def replay_detached(self, back: int) -> None:
-        """A past range once more, in no checkpoint: whoever tries to commit it is refused."""
+        """A past range once more, in no checkpoint: its commit is refused."""
         read = self.document()
         wrote = [c for c in read.history if c.wrote] if read is not None else []
         if read is None or len(wrote) < back:
@@ -322,16 +311,16 @@ class Consumer(RuleBasedStateMachine):
             raise AssertionError("a detached capture was committed")
 
     @rule(source=st.sampled_from(SOURCES), more=st.integers(1, 2))
-    def whole_runs(self, source: str, more: int) -> None:
-        """Days on which all goes well. Lives of accidents alone never get to have a past."""
+    def whole_runs(self, source: Source, more: int) -> None:
+        """Days on which all goes well. With accidents alone there would be hardly any history."""
         for _ in range(more):
             self.append(source=source, files=1)
             taken = self.capture(behind=0, bound=5, crash=False)
             self.commit(taken=taken, crash="never")
 
     @rule(source=st.sampled_from(SOURCES), files=st.integers(0, 1))
-    def idle_runs(self, source: str, files: int) -> None:
-        """Days on which tables are compacted only; the first may follow a run that failed over what came behind."""
+    def idle_runs(self, source: Source, files: int) -> None:
+        """Days on which tables are compacted only; the first may follow a run that failed."""
         for each in SOURCES:
             self.compact(source=each)
         self.append(source=source, files=files)
@@ -353,7 +342,7 @@ class Consumer(RuleBasedStateMachine):
 
     @rule(back=st.integers(1, 3))
     def rewind(self, back: int) -> None:
-        """Only this takes ranges back: they are captured again, and no longer count as committed."""
+        """Only a rewind takes ranges back: they are captured again, and no longer count as committed."""
         read = self.document()
         wrote = [c for c in read.history if c.wrote] if read is not None else []
         if read is None or len(wrote) < back:
@@ -369,13 +358,13 @@ class Consumer(RuleBasedStateMachine):
         self.dropped.clear()  # a replay of what is the newest run now makes its tables again
 
     @rule(source=st.sampled_from(SOURCES), back=st.integers(1, 4))
-    def rewind_source(self, source: str, back: int) -> None:
-        """To a place between commits: one source comes again from there, the other stays."""
+    def rewind_source(self, source: Source, back: int) -> None:
+        """Rewind to a position between commits: one source is captured again from there, the other is not."""
         read = self.document()
         place = self.position(source) - back
         if read is None or place < 1:
             return
-        after = rewind_source(read, source=source, branch="main", position=at(place))
+        after = rewind_source(read, source=source, position=at(place))
         self.write(after, read)
         undone = [c for c in read.history if c not in after.history]
         for run in (c.run for c in reversed(undone) if c.wrote):
@@ -388,7 +377,7 @@ class Consumer(RuleBasedStateMachine):
         self.dropped.clear()
 
     def cut_back(self) -> None:
-        """What lies beyond a position that went back does not count as committed any more."""
+        """Ranges after a position that was rewound do not count as committed any more."""
         self.last = {source: self.position(source) for source in SOURCES}
         self.committed = {capture_id: self.left_of(ranges) for capture_id, ranges in self.committed.items()}
         self.settled = [self.left_of(ranges) for ranges in self.settled]
@@ -403,7 +392,7 @@ class Consumer(RuleBasedStateMachine):
     @precondition(lambda self: self.document() is not None)
     @rule(luck=st.integers(0, 9))
     def reset(self, luck: int) -> None:
-        """Now and then somebody has everything come again: nothing counts as committed any more."""
+        """A reset: nothing counts as committed any more."""
         read = self.document()
         if read is None or luck:
             return
@@ -419,16 +408,16 @@ class Consumer(RuleBasedStateMachine):
             dag_id="daily", run_id=f"r{day}", map_index=-1, run_after=f"2026-01-01T00:00:{day % 60:02d}+00:00"
         )
 
-    def position(self, source: str) -> int:
+    def position(self, source: Source) -> int:
         read = self.document()
-        return 0 if read is None else number(read.position_of(source, "main"))
+        return 0 if read is None else number(read.position_of(source))
 
     def nothing(self) -> None:
         """A capture that handed nothing to a job."""
 
     @invariant()
     def every_file_is_committed_once(self) -> None:
-        """Nothing is lost, nothing is in two committed ranges: they are exactly what lies up to the position."""
+        """Nothing is lost or in two committed ranges: together they are everything up to the position."""
         for source in SOURCES:
             files = [
                 file
@@ -441,7 +430,7 @@ class Consumer(RuleBasedStateMachine):
 
     @invariant()
     def remembered_ranges_touch(self) -> None:
-        """Each begins where the one before ended, unless somebody went back to a place in between."""
+        """Each range begins at the end of the one before, unless a rewind went in between."""
         read = self.document()
         history = () if read is None else read.history
         for source in SOURCES:
@@ -451,7 +440,7 @@ class Consumer(RuleBasedStateMachine):
 
     @invariant()
     def one_store_at_most_can_be_used(self) -> None:
-        """Nobody captures or commits by what was left behind."""
+        """A checkpoint that has moved is of no use for a capture or a commit."""
         assert all(self.is_unusable(store) for name, store in self.stores.items() if name != self.home)
 
     @invariant()
@@ -482,7 +471,7 @@ class Consumer(RuleBasedStateMachine):
 
 
 def test_the_laws_hold_over_ten_thousand_steps():
-    """Of invented lives: some hundreds of them, each of up to sixty steps."""
+    """Some hundreds of invented histories, each of up to sixty steps."""
     Consumer.steps = 0
     run_state_machine_as_test(
         Consumer,

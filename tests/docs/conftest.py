@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, all_blocks
+from tests.kit.pages import ROOT, all_blocks
 
 HERE = Path(__file__).parent
 SIGNATURES = (

@@ -18,7 +18,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField, StringType
 
-from tests.docs.pages import ROOT, blocks
+from tests.kit.pages import ROOT, blocks
 
 SCHEMA = Schema(
     NestedField(1, "event_date", DateType()),

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from tests.docs.conftest import clean_environment, command_lines, dag_file_name, documented_commands
-from tests.docs.pages import PAGES, ROOT, all_blocks, blocks, prose, relative
+from tests.kit.pages import PAGES, ROOT, all_blocks, blocks, prose, relative
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.xdist_group("docs")
 
 SHELL = ("bash", "sh")
 LANGUAGES = {*SHELL, "diff", "ini", "json", "python", "text", "toml", "yaml"}
-DIRECTIVES = {"from", "save", "twins", "install"}
+DIRECTIVES = {"drawing", "from", "save", "twins", "install"}
 RUN_WITH_BASH = "docs/tutorial.md"  # by test_tutorial.py
 
 

@@ -9,7 +9,7 @@ from benchmarks.compare.contenders import CONTENDERS
 from benchmarks.compare.judge import Verdict
 from benchmarks.compare.page import excerpt, whole_page, written_in
 from benchmarks.compare.scenarios import SCENARIOS
-from tests.docs.pages import table
+from tests.kit.pages import table
 
 RESULT = json.loads(RESULTS.read_text())
 
@@ -40,7 +40,7 @@ def test_this_package_fails_only_where_it_must():
 
 OUT_OF_HISTORY = (
     "rollback past the checkpoint",
-    "table dropped and created anew",
+    "table dropped and created again",
     "expired checkpoint",
     "compaction and expiry before capture",
     "compaction and expiry before reading",

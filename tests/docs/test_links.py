@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.docs.pages import PAGES, ROOT, anchors, links, relative
+from tests.kit.pages import PAGES, ROOT, anchors, links, relative
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)

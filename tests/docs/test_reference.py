@@ -1,6 +1,7 @@
 """The reference lists every parameter, setting, command and error that the code has, and nothing more."""
 
 import ast
+import importlib
 import inspect
 import json
 import re
@@ -8,10 +9,12 @@ import re
 import pytest
 
 from airflow_provider_ips.core import errors
-from airflow_provider_ips.core.checkpoint import Checkpoint
-from airflow_provider_ips.core.positions import Position
-from airflow_provider_ips.core.record import CaptureRecord, Kind, SourceRecord, Volume
-from tests.docs.pages import ROOT, blocks, table, tables
+from airflow_provider_ips.core.checkpoint.document import Checkpoint
+from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.positions import Position, RunIdentity
+from airflow_provider_ips.core.record import Kind, Volume
+from airflow_provider_ips.core.results.capture_record import CaptureContext, CaptureRecord, SourceRecord
+from tests.kit.pages import ROOT, blocks, table, tables
 
 pytestmark = pytest.mark.xdist_group("docs")
 
@@ -118,10 +121,28 @@ def test_the_record_table_is_the_record():
         Position(table_uuid="u", snapshot_id=1, sequence_number=1, committed_at_ms=0),
     )
     source = SourceRecord(
-        source="db.t", branch="main", key="db.t", kind=Kind.EMPTY, icdc_table=None, from_exclusive=None,
+        source=Source("db.t"), key="db.t", kind=Kind.EMPTY, icdc_table=None, from_exclusive=None,
         to_inclusive=here, captured=nothing, table=nothing,
     )  # fmt: skip
-    record = CaptureRecord(capture_id="c", consumer="d.t", mode="ICDC", sources=(source,)).to_json()
+    run = RunIdentity(dag_id="d", run_id="r", map_index=-1, run_after="2026-10-01T00:00:00+00:00")
+    context = CaptureContext(run=run, iceberg_conn_id="lake")
+    record = CaptureRecord(capture_id="c", consumer="d.t", mode="ICDC", sources=(source,), context=context).to_json()
     page = "docs/reference/xcoms.md"
     assert [code(row[0]) for row in table(page, "The record").rows] == list(record)
     assert [code(row[0]) for row in table(page, "One source of it").rows] == list(record["sources"][0])
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        (code(row[0]), re.findall(r"`([A-Za-z]\w*)`", row[1]))
+        for row in tables(ROOT / "docs/reference/public-names.md")[0].rows
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_public_names_can_be_imported_and_are_all_there(module, names):
+    """A module that lists its names is on the page with all of them."""
+    imported = importlib.import_module(module)
+    assert all(hasattr(imported, name) for name in names)
+    if names and hasattr(imported, "__all__"):
+        assert set(names) >= set(imported.__all__) - {"__version__"}

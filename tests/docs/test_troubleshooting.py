@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from airflow_provider_ips.core import errors
-from tests.docs.pages import ROOT, anchors, tables
+from tests.kit.pages import ROOT, anchors, tables
 
 PAGE = ROOT / "docs/how-to/troubleshooting.md"
 ERRORS = dict(inspect.getmembers(errors, inspect.isclass))

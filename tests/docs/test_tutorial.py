@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs.conftest import clean_environment
-from tests.docs.pages import ROOT, blocks
 from tests.docs.test_blocks import assert_output
+from tests.kit.pages import ROOT, blocks
 
 pytestmark = pytest.mark.xdist_group("tutorial")
 

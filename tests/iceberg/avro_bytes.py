@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.manifest import data_file_with_partition, manifest_entry_schema_with_data_file
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.manifest import (
+    ManifestContent,
+    ManifestFile,
+    PartitionFieldSummary,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
+)
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -27,9 +34,11 @@ from pyiceberg.types import (
 )
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-from airflow_provider_ips.iceberg.avro import SYNC_BYTES, Header, encode_long
+from airflow_provider_ips.iceberg.avro.container import SYNC_BYTES, Header, encode_long
+from airflow_provider_ips.iceberg.manifests.lists import READ_SCHEMA
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
     from pyiceberg.typedef import TableVersion
 
 PARTITION_TYPES: tuple[PrimitiveType, ...] = (
@@ -69,7 +78,7 @@ def rng_of(seed: int) -> Random:
 
 
 def plain(value: Any) -> Any:
-    """A decoded value that can be printed: PyIceberg decodes some maps only when they are asked."""
+    """A decoded value that can be printed: PyIceberg decodes some maps only when they are read."""
     return dict(value) if isinstance(value, Mapping) else value
 
 
@@ -81,7 +90,7 @@ def file_fields(header: Header) -> tuple[NestedField, ...]:
 
 
 def random_header(rng: Random, version: TableVersion) -> Header:
-    """The header of a manifest with a random partition spec, and with fields that nobody knows."""
+    """The header of a manifest with a random partition spec, and with unknown fields."""
     types = [rng.choice(PARTITION_TYPES) for _ in range(rng.randrange(4))]
     partition = StructType(*(NestedField(1000 + i, f"p{i}", t, required=False) for i, t in enumerate(types)))
     schema = manifest_entry_schema_with_data_file(version, data_file_with_partition(partition, version))
@@ -144,3 +153,14 @@ def _blocks(rng: Random, item: Any) -> bytes:
         else:
             parts.append(encode_long(-len(items)) + encode_long(len(data)) + data)
     return b"".join((*parts, encode_long(0)))
+
+
+def listed_by_pyiceberg(io: FileIO, path: str) -> list[ManifestFile]:
+    """The manifests of a list, as PyIceberg's own reader decodes them."""
+    with AvroFile[ManifestFile](
+        io.new_input(path),
+        READ_SCHEMA,
+        read_types={-1: ManifestFile, 508: PartitionFieldSummary},
+        read_enums={517: ManifestContent},
+    ) as reader:
+        return list(reader)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_ips.core.errors import GapError, InputError, RefusedOperationError, UnsupportedTableError
+from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.record import Kind
-from airflow_provider_ips.iceberg import capture, open_source, position_at
-from airflow_provider_ips.iceberg.manifest_lists import changed, read_manifest_list, write_manifest_list
-from tests.iceberg.tables import append, head, new_catalog, new_table, rows
+from airflow_provider_ips.iceberg import capture
+from airflow_provider_ips.iceberg.manifests.lists import ManifestList, with_fields, write_manifest_list
+from airflow_provider_ips.iceberg.source.iceberg_source import open_source, position_at
+from tests.kit.local_tables import append, head, new_catalog, new_table, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,7 +145,7 @@ def test_the_position_at_a_time_or_a_snapshot(catalog: SqlCatalog) -> None:
     table = new_table(catalog)
     first = append(table, 1)
     append(table, 2)
-    source = open_source(catalog, "db.t")
+    source = open_source(catalog, Source("db.t"))
     snapshot = source.snapshot(first)
     assert snapshot is not None
     assert position_at(source).snapshot_id == head(table)
@@ -179,7 +181,7 @@ class TestRanges:
         assert [(r.lower, r.upper) for r in record.ranges] == [(5, 5)]
 
     def test_a_file_without_bounds_makes_the_range_unknown(self, catalog: SqlCatalog) -> None:
-        """With the share of files that do not tell."""
+        """With the number of files that have no bounds."""
         table = new_table(catalog)
         since = append(table, 1)
         append(table, 2)
@@ -237,8 +239,10 @@ def test_counts_that_a_v1_list_leaves_out_are_counted_not_taken_for_zero(catalog
     snapshot = table.refresh().current_snapshot()
     assert snapshot is not None
     bare = [
-        changed(m, added_files_count=None, existing_files_count=None, added_rows_count=None, existing_rows_count=None)
-        for m in read_manifest_list(table.io, snapshot.manifest_list)
+        with_fields(
+            m, added_files_count=None, existing_files_count=None, added_rows_count=None, existing_rows_count=None
+        )
+        for m in ManifestList(table.io, snapshot.manifest_list).all()
     ]
     write_manifest_list(
         table.io.new_output(snapshot.manifest_list),

@@ -8,25 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_ips.core.asked import Asked, Run
-from airflow_provider_ips.core.backfill import Bounds, Chunk, Unit, grouped
+from airflow_provider_ips.core.backfill.chunks import Chunk, ChunkLimits, Unit, cut_into_chunks
+from airflow_provider_ips.core.backfill.column_values import ChunkValues
 from airflow_provider_ips.core.errors import InputError
-from airflow_provider_ips.core.plan import plan_capture
+from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.planning.plan import plan_capture
+from airflow_provider_ips.core.record import Volume
+from airflow_provider_ips.core.requests.request import RunKind, RunRequest
 from airflow_provider_ips.core.settings import CaptureSettings
-from airflow_provider_ips.core.spans import Values
-from airflow_provider_ips.iceberg import IcebergSource
-from airflow_provider_ips.iceberg.narrowing import narrow, narrow_to_chunk
-from airflow_provider_ips.iceberg.units import column_to_cut_by, units_of
-from tests.iceberg.tables import append, new_catalog, new_table
+from airflow_provider_ips.iceberg.partitions.backfill_units import chunk_column, units_of
+from airflow_provider_ips.iceberg.partitions.narrowing import narrow, narrow_to_chunk
+from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
 from tests.iceberg.test_partition_filters import BLIND, LAYOUTS, filed, opened, selected
+from tests.kit.local_tables import append, new_catalog, new_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from airflow_provider_ips.core.files import FileFacts
-    from airflow_provider_ips.core.history import ManifestFacts
-    from airflow_provider_ips.core.selection import CapturePlan
+    from airflow_provider_ips.core.history.files import FileFacts, ManifestFacts
+    from airflow_provider_ips.core.history.selections import CapturePlan
 
 __all__ = ["filed", "opened"]  # the fixtures
 
@@ -35,27 +36,24 @@ WHOLE = {*((name, "day") for name in BLIND), ("buckets", "id"), ("buckets", "nam
 """Of these only the whole table keeps a value together: some files say nothing about it, or only its bucket."""
 
 
-def taken(source: IcebergSource, plan: CapturePlan, units: tuple[Unit, ...], column: str, **asked: Any) -> set[str]:
+def taken(source: IcebergSource, plan: CapturePlan, units: tuple[Unit, ...], column: str, **requested: Any) -> set[str]:
     """The files that a chunk of these units takes."""
-    return selected(source, narrow_to_chunk(source, plan, chunk_of(source, units, column, **asked)))
+    return selected(source, narrow_to_chunk(source, plan, chunk_of(source, units, column, **requested)))
 
 
-def chunk_of(source: IcebergSource, units: tuple[Unit, ...], column: str, **asked: Any) -> Chunk:
+def chunk_of(source: IcebergSource, units: tuple[Unit, ...], column: str, **requested: Any) -> Chunk:
     """A chunk as a plan makes it."""
-    held = [unit.held for unit in units if unit.held is not None]
+    held = [unit.values for unit in units if unit.values is not None]
     field_id = source.metadata.schema().find_field(column).field_id
     return Chunk(
         number=1,
         of=1,
         label="",
-        source=source.name,
-        branch="main",
-        asked=Asked(**asked) if asked else Asked(run=Run.FULL),
-        values=Values.of(held, column=column, field_id=field_id),
+        source=Source(source.name),
+        request=RunRequest(**requested) if requested else RunRequest(kind=RunKind.FULL),
+        values=ChunkValues.of(held, column=column, field_id=field_id),
         partitions=sum(unit.partitions for unit in units),
-        files=None,
-        records=None,
-        size_bytes=None,
+        volume=Volume(files=None, records=None, size_bytes=None),
     )
 
 
@@ -66,13 +64,13 @@ def test_chunks_hold_every_file_once_and_no_value_twice(layout: str, column: str
     files = filed[layout].files
 
     units = units_of(source, plan, column)
-    parts = [taken(source, plan, group, column) for group in grouped(units, Bounds(max_units=2))]
+    parts = [taken(source, plan, group, column) for group in cut_into_chunks(units, ChunkLimits(max_units=2))]
 
     assert sorted(path for part in parts for path in part) == sorted(files)
     values = [{row[column] for path in part for row in files[path]} for part in parts]
     assert all(not one & two for one, two in combinations(values, 2))
-    assert sum(unit.files or 0 for unit in units) == len(files)
-    assert sum(unit.records or 0 for unit in units) == sum(map(len, files.values()))
+    counted = Volume.total(unit.volume for unit in units)
+    assert (counted.files, counted.records) == (len(files), sum(map(len, files.values())))
     real = [
         unit for unit in units if None not in {row[column] for row in files_rows(source, plan, unit, column, files)}
     ]
@@ -98,10 +96,10 @@ def test_chunks_of_a_filter_are_what_it_selects(layout: str, condition: str, ope
     source, plan = opened[layout]
     wanted = selected(source, narrow(source, plan, condition))
 
-    column = column_to_cut_by(source, condition, None)
+    column = chunk_column(source, condition, None)
     units = units_of(source, narrow(source, plan, condition), column)
-    asked: dict[str, Any] = {"run": Run.PARTITIONS, "partitions": condition}
-    parts = [taken(source, plan, (unit,), str(column), **asked) for unit in units]
+    requested: dict[str, Any] = {"kind": RunKind.PARTITIONS, "partitions": condition}
+    parts = [taken(source, plan, (unit,), str(column), **requested) for unit in units]
 
     assert sorted(path for part in parts for path in part) == sorted(wanted)
     assert len(units) > 1
@@ -134,7 +132,7 @@ def test_manifests_beyond_a_chunk_stay_closed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("layout", "condition", "wished", "cut_by"),
+    ("layout", "condition", "requested", "cut_by"),
     [
         ("identities", None, None, "day"),
         ("identities", "name = 'a'", None, "day"),
@@ -149,12 +147,12 @@ def test_manifests_beyond_a_chunk_stay_closed(tmp_path: Path) -> None:
         ("months", None, "day", "day"),
     ],
 )
-def test_the_column_to_cut_by(layout: str, condition: str, wished: str, cut_by: str, opened: Any) -> None:
-    """As wished; else days or moments, those that the filter compares first; else others. In the table's order."""
-    assert column_to_cut_by(opened[layout][0], condition, wished) == cut_by
+def test_the_column_to_cut_by(layout: str, condition: str, requested: str, cut_by: str, opened: Any) -> None:
+    """The requested one; else dates and timestamps, first those that the filter compares; else others."""
+    assert chunk_column(opened[layout][0], condition, requested) == cut_by
 
 
-@pytest.mark.parametrize("wished", ["other", "nonsense"])
-def test_a_column_that_does_not_divide_the_table_is_refused(wished: str, opened: Any) -> None:
-    with pytest.raises(InputError, match=f"chunk_by='{wished}' is no partition column"):
-        column_to_cut_by(opened["identities"][0], None, wished)
+@pytest.mark.parametrize("requested", ["other", "nonsense"])
+def test_a_column_that_does_not_divide_the_table_is_refused(requested: str, opened: Any) -> None:
+    with pytest.raises(InputError, match=f"chunk_by='{requested}' is not a partition column"):
+        chunk_column(opened["identities"][0], None, requested)

@@ -10,7 +10,7 @@ from pyiceberg.transforms import IdentityTransform
 
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.iceberg import capture, captured_partitions
-from tests.iceberg.tables import append, head, new_catalog, new_table
+from tests.kit.local_tables import append, head, new_catalog, new_table
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,17 +10,18 @@ import pyarrow as pa
 import pytest
 from pyiceberg.transforms import BucketTransform, IdentityTransform, MonthTransform
 
-from airflow_provider_ips.core.asked import Asked, Run
-from airflow_provider_ips.core.backfill import Bounds, Chunk, Unit, grouped
+from airflow_provider_ips.core.backfill.chunks import Chunk, ChunkLimits, Unit, cut_into_chunks
 from airflow_provider_ips.core.errors import InputError
-from airflow_provider_ips.core.plan import plan_capture
+from airflow_provider_ips.core.planning.plan import plan_capture
+from airflow_provider_ips.core.record import Volume
+from airflow_provider_ips.core.requests.request import RunKind, RunRequest
 from airflow_provider_ips.core.settings import CaptureSettings
-from airflow_provider_ips.iceberg import IcebergSource
-from airflow_provider_ips.iceberg.narrowing import is_taken, narrow_to_chunk
-from airflow_provider_ips.iceberg.units import units_of
+from airflow_provider_ips.iceberg.partitions.backfill_units import units_of
+from airflow_provider_ips.iceberg.partitions.narrowing import narrow_to_chunk
+from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
 from tests.iceberg.filtered_tables import data_file
-from tests.iceberg.tables import SCHEMA, new_catalog, new_table
 from tests.iceberg.test_backfill_units import chunk_of
+from tests.kit.local_tables import SCHEMA, new_catalog, new_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from airflow_provider_ips.core.files import FileFacts
-    from airflow_provider_ips.core.selection import CapturePlan
+    from airflow_provider_ips.core.history.files import FileFacts
+    from airflow_provider_ips.core.history.selections import CapturePlan
 
 Row = tuple[int, int | None, str | None]
 
@@ -42,7 +43,7 @@ def add(table: Table, *rows: Row) -> None:
 
 
 def rewrite(table: Table, condition: str) -> None:
-    """Write rows anew, as they are, under the newest partition spec."""
+    """Write rows again, unchanged, under the newest partition spec."""
     table.refresh()
     table.overwrite(table.scan(condition).to_arrow(), condition)
 
@@ -55,7 +56,7 @@ def replace_by_month(table: Table, condition: str, number: int) -> None:
 
 
 def put(table: Table, number: int, *partition: Any) -> None:
-    """Add the entry of a file with so many rows: nobody opens it."""
+    """Add the entry of a file with so many rows, which no test opens."""
     with table.refresh().transaction() as tx, tx.update_snapshot().fast_append() as update:
         path = f"{table.location()}/data/{number}.parquet"
         update.append_data_file(data_file(path, partition, number, table.spec().spec_id))
@@ -84,11 +85,11 @@ def opened(table: Table) -> tuple[IcebergSource, CapturePlan]:
     return source, plan_capture(source, committed=None, settings=CaptureSettings())
 
 
-def planned(table: Table, column: str = "day", bounds: Bounds | None = None) -> list[Chunk]:
+def planned(table: Table, column: str = "day", bounds: ChunkLimits | None = None) -> list[Chunk]:
     """The chunks that the table is cut into now."""
     source, plan = opened(table)
-    groups: list[tuple[Unit, ...]] = grouped(units_of(source, plan, column), bounds or Bounds())
-    return [replace(chunk_of(source, group, column), files=sum(u.files or 0 for u in group)) for group in groups]
+    groups: list[tuple[Unit, ...]] = cut_into_chunks(units_of(source, plan, column), bounds or ChunkLimits())
+    return [replace(chunk_of(source, group, column), volume=Volume.total(u.volume for u in group)) for group in groups]
 
 
 def files(table: Table, chunk: Chunk) -> list[FileFacts]:
@@ -100,8 +101,7 @@ def files(table: Table, chunk: Chunk) -> list[FileFacts]:
 
 def _taken(source: IcebergSource, plan: CapturePlan) -> Iterator[FileFacts]:
     for selection in plan.selections:
-        entries = source.reads_entries(selection.manifest)
-        yield from (file for file in entries if file.is_live and is_taken(selection, file))
+        yield from source.reads_selected(selection)
 
 
 def records(table: Table, chunk: Chunk) -> int:
@@ -150,7 +150,7 @@ def test_values_between_those_of_a_chunk_are_not_its(tmp_path: Path) -> None:
     """A day that came into being since is the live runs' business, also between two days of one chunk."""
     table = partitioned(tmp_path, BY_DAY)
     add(table, (9, 9, "DE"))
-    (chunk,) = planned(table, bounds=Bounds(max_units=9))
+    (chunk,) = planned(table, bounds=ChunkLimits(max_units=9))
 
     add(table, (5, 5, "DE"))
 
@@ -167,14 +167,14 @@ def test_files_that_hold_other_values_too_are_an_error(tmp_path: Path) -> None:
     for chunk in chunks:
         with pytest.raises(InputError, match=r"may hold rows of chunk 1 of 1 .* and of other values of 'day'") as error:
             files(table, chunk)
-        assert "trigger the backfill anew" in str(error.value)
+        assert "trigger the backfill again" in str(error.value)
 
 
 def test_files_of_the_month_are_taken_by_a_chunk_that_has_all_of_it(tmp_path: Path) -> None:
     """Days in a row have nothing between them."""
     table = partitioned(tmp_path, BY_DAY)
     add(table, *[(day, day, "DE") for day in range(1, 32)])
-    (chunk,) = planned(table, bounds=Bounds(max_units=99))
+    (chunk,) = planned(table, bounds=ChunkLimits(max_units=99))
 
     replace_by_month(table, "day <= '2026-10-30'", 33)
 
@@ -217,17 +217,17 @@ def test_a_chunk_whose_rows_are_all_deleted_says_so(tmp_path: Path) -> None:
     assert "has counted 1 files of chunk 1 of 1" in narrowed.warnings[-1]
 
 
-@pytest.mark.parametrize(("asked", "told"), [({}, "calls 'event_day' by now"), ({"filter": True}, "not a column")])
-def test_a_column_that_was_renamed_is_an_error(tmp_path: Path, asked: dict[str, bool], told: str) -> None:
+@pytest.mark.parametrize(("changes", "problem"), [({}, "now calls 'event_day'"), ({"filter": True}, "not a column")])
+def test_a_column_that_was_renamed_is_an_error(tmp_path: Path, changes: dict[str, bool], problem: str) -> None:
     table = partitioned(tmp_path, BY_DAY)
     chunk = planned(table)[0]
-    if asked:
-        chunk = replace(chunk, asked=Asked(run=Run.PARTITIONS, partitions="day <= '2026-10-02'"))
+    if changes:
+        chunk = replace(chunk, request=RunRequest(kind=RunKind.PARTITIONS, partitions="day <= '2026-10-02'"))
 
     with table.update_schema() as update:
         update.rename_column("day", "event_day")
 
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=problem):
         files(table, chunk)
 
 

@@ -11,15 +11,23 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.manifest import ManifestFile
 
-from airflow_provider_ips.core.selection import Selection, Take
-from airflow_provider_ips.iceberg import capture, open_source
-from airflow_provider_ips.iceberg.avro import BlockWriter, Header, encode_long
-from airflow_provider_ips.iceberg.entries import ADDED, RECORD_COUNT, STATUS
-from airflow_provider_ips.iceberg.listing import FEW, ManifestList, _walker
-from airflow_provider_ips.iceberg.manifest_lists import READ_SCHEMA, changed, facts_of, read_manifest_list
-from airflow_provider_ips.iceberg.moves import splice_manifest
-from tests.iceberg.avro_bytes import random_header, random_record, rng_of
-from tests.iceberg.tables import append, head, new_catalog, new_table, rows
+from airflow_provider_ips.core.history.selections import Selection, Take
+from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.iceberg import capture
+from airflow_provider_ips.iceberg.avro.container import BlockWriter, Header, encode_long
+from airflow_provider_ips.iceberg.icdc.transfer import splice_manifest
+from airflow_provider_ips.iceberg.manifests.entries import ADDED, RECORD_COUNT, STATUS
+from airflow_provider_ips.iceberg.manifests.lists import (
+    FEW_WRITERS,
+    READ_SCHEMA,
+    ManifestList,
+    _walker,
+    manifest_facts,
+    with_fields,
+)
+from airflow_provider_ips.iceberg.source.iceberg_source import open_source
+from tests.iceberg.avro_bytes import listed_by_pyiceberg, random_header, random_record, rng_of
+from tests.kit.local_tables import append, head, new_catalog, new_table, rows
 
 if TYPE_CHECKING:
     from pyiceberg.io import InputStream
@@ -62,7 +70,7 @@ class CountingCatalog(SqlCatalog):
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    """A catalog that counts, once :func:`counted` was called."""
+    """A catalog that counts, once :func:`count_from_here` was called."""
     new_catalog(tmp_path)
     return CountingCatalog(
         "lake",
@@ -153,7 +161,7 @@ def test_the_icdc_table_carries_one_snapshot_however_many_the_source_has(catalog
 
 
 class TestManifestLists:
-    """A list is indexed by who wrote its manifests, and decoded where somebody asks."""
+    """A list is indexed by the snapshots that wrote its manifests, and a manifest is decoded when it is needed."""
 
     @pytest.fixture(params=["1", "2"])
     def table(self, catalog: SqlCatalog, request: pytest.FixtureRequest) -> Table:
@@ -165,7 +173,7 @@ class TestManifestLists:
 
     def test_only_the_manifests_of_the_writers_are_decoded(self, table: Table) -> None:
         """The other records stay bytes."""
-        source = open_source(table.catalog, "db.t")
+        source = open_source(table.catalog, Source("db.t"))
         wanted = [s.snapshot_id for s in source.metadata.snapshots[3:5]]
         found = source.reads_manifests_written_by(head(table), {*wanted, 12345})
         assert {manifest.added_snapshot_id for manifest in found} == set(wanted)
@@ -188,15 +196,15 @@ class TestManifestLists:
         listed = ManifestList(table.io, f"file://{tmp_path}/many.avro")
         assert [m.added_snapshot_id for m in listed.written_by([snapshot.snapshot_id])] == [snapshot.snapshot_id]
         assert sum(bool(block._records) for block in listed._blocks) == 1
-        many = {s.snapshot_id for s in table.metadata.snapshots[2:]} | set(range(FEW))
-        assert {m.added_snapshot_id for m in listed.written_by(many)} == many - set(range(FEW))
-        assert listed.all() == read_manifest_list(table.io, snapshot.manifest_list)
+        many = {s.snapshot_id for s in table.metadata.snapshots[2:]} | set(range(FEW_WRITERS))
+        assert {m.added_snapshot_id for m in listed.written_by(many)} == many - set(range(FEW_WRITERS))
+        assert listed.all() == listed_by_pyiceberg(table.io, snapshot.manifest_list)
 
     def test_what_is_decoded_is_what_pyiceberg_reads(self, table: Table) -> None:
         """Field by field, in the order of the list."""
         snapshot = table.current_snapshot()
         assert snapshot is not None
-        assert ManifestList(table.io, snapshot.manifest_list).all() == read_manifest_list(
+        assert ManifestList(table.io, snapshot.manifest_list).all() == listed_by_pyiceberg(
             table.io, snapshot.manifest_list
         )
 
@@ -222,12 +230,12 @@ def peak_of_splice(folder: Path, entries: int) -> int:
             writer.add(records[number % len(records)])
         writer.flush()
     manifest = ManifestFile(*[None] * len(READ_SCHEMA.fields))
-    listed = changed(manifest, manifest_path=str(path), added_files_count=entries // 2, content=0)
+    listed = with_fields(manifest, manifest_path=str(path), added_files_count=entries // 2, content=0)
     tracemalloc.start()
     try:
         io = PyArrowFileIO()
         moved = splice_manifest(
-            io, io, listed, Selection(manifest=facts_of(listed), take=Take.ADDED), str(folder / "target.avro")
+            io, io, listed, Selection(manifest=manifest_facts(listed), take=Take.ADDED), str(folder / "target.avro")
         )
         assert moved.files == entries // 2
         return tracemalloc.get_traced_memory()[1]

@@ -17,11 +17,14 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DecimalType, DoubleType, LongType, NestedField
 
 from airflow_provider_ips.core.errors import GapError, InputError, RefusedOperationError, UnsupportedTableError
-from airflow_provider_ips.core.plan import plan_capture
+from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.planning.plan import plan_capture
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
-from airflow_provider_ips.iceberg import build_icdc, capture, drop_icdc, open_source
-from airflow_provider_ips.iceberg.avro import BlockWriter, Header
-from tests.iceberg.tables import SCHEMA, append, files_under, head, new_catalog, new_table, rows
+from airflow_provider_ips.iceberg import capture, drop_icdc
+from airflow_provider_ips.iceberg.avro.container import BlockWriter, Header
+from airflow_provider_ips.iceberg.source.iceberg_source import open_source
+from tests.kit.icdc import build_icdc
+from tests.kit.local_tables import SCHEMA, append, files_under, head, new_catalog, new_table, rows
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
@@ -55,38 +58,42 @@ class TestAnotherBranchBecomesMain:
 
     @pytest.fixture
     def seen(self, catalog: SqlCatalog) -> Position:
-        """Where a consumer of main stood before."""
+        """The position that a consumer of main had."""
         table = new_table(catalog)
         base = append(table, 1)
         table.manage_snapshots().create_branch(base, "audit").commit()
         append_to(table, "audit", 2)
         append(table, 3)
-        seen = open_source(catalog, "db.t").position
+        seen = open_source(catalog, Source("db.t")).position
         tip = append_to(table, "audit", 4)
         table.manage_snapshots().set_current_snapshot(tip).commit()
         assert rows(catalog, "db.t") == [1, 2, 4]
         return seen
 
     def test_is_a_gap(self, catalog: SqlCatalog, seen: Position) -> None:
-        """3 was processed and is gone, 2 is older than 3 and was not."""
+        """3 was processed and is no longer there; 2 is older than 3 and was not processed."""
         with pytest.raises(GapError, match="not an ancestor"):
-            plan_capture(open_source(catalog, "db.t"), committed=seen, settings=CaptureSettings())
+            plan_capture(open_source(catalog, Source("db.t")), committed=seen, settings=CaptureSettings())
 
     def test_resync_is_refused_for_the_file_that_is_older_by_number(self, catalog: SqlCatalog, seen: Position) -> None:
         """Selecting by number would leave 2 out for ever."""
         with pytest.raises(GapError, match="prove nothing"):
-            plan_capture(open_source(catalog, "db.t"), committed=seen, settings=CaptureSettings(on_gap="resync"))
+            plan_capture(
+                open_source(catalog, Source("db.t")), committed=seen, settings=CaptureSettings(on_gap="resync")
+            )
 
     def test_resync_is_refused_after_the_checkpoint_expired_too(self, catalog: SqlCatalog, seen: Position) -> None:
-        """The older snapshot is still there, and nothing tells that the checkpoint descended from it."""
+        """The older snapshot is still there, and nothing shows that the checkpoint descended from it."""
         catalog.load_table("db.t").maintenance.expire_snapshots().by_id(seen.snapshot_id or 0).commit()
         with pytest.raises(GapError, match="prove nothing"):
-            plan_capture(open_source(catalog, "db.t"), committed=seen, settings=CaptureSettings(on_gap="resync"))
+            plan_capture(
+                open_source(catalog, Source("db.t")), committed=seen, settings=CaptureSettings(on_gap="resync")
+            )
 
     def test_full_takes_what_is_there(self, catalog: SqlCatalog, seen: Position) -> None:
         """The way on that the error names."""
         settings = CaptureSettings(on_gap="full")
-        source = open_source(catalog, "db.t")
+        source = open_source(catalog, Source("db.t"))
         plan = plan_capture(source, committed=seen, settings=settings)
         capture(catalog, "db.t", into="icdc.other")  # makes the namespace
         build_icdc(
@@ -100,15 +107,15 @@ def test_resync_after_a_rollback_takes_what_came_after_it(catalog: SqlCatalog) -
     table = new_table(catalog)
     base = append(table, 1)
     append(table, 2)
-    seen = open_source(catalog, "db.t").position
+    seen = open_source(catalog, Source("db.t")).position
     table.manage_snapshots().rollback_to_snapshot(base).commit()
     append(table, 3)
-    plan = plan_capture(open_source(catalog, "db.t"), committed=seen, settings=CaptureSettings(on_gap="resync"))
+    plan = plan_capture(open_source(catalog, Source("db.t")), committed=seen, settings=CaptureSettings(on_gap="resync"))
     assert sum(s.manifest.added_rows or 0 for s in plan.selections) == 1
 
 
 def test_a_first_run_at_a_time_takes_what_was_published_after_it(catalog: SqlCatalog) -> None:
-    """Rows written to a branch before that time and published behind it were not there to be processed."""
+    """Rows written to a branch before that time and published after it were not there to be processed."""
     table = new_table(catalog)
     base = append(table, 1)
     table.manage_snapshots().create_branch(base, "audit").commit()
@@ -127,7 +134,7 @@ def test_a_tag_is_no_branch(catalog: SqlCatalog) -> None:
     table = new_table(catalog)
     table.manage_snapshots().create_tag(append(table, 1), "release").commit()
     with pytest.raises(InputError, match="is a tag"):
-        open_source(catalog, "db.t", "release")
+        open_source(catalog, Source("db.t", "release"))
 
 
 @pytest.mark.parametrize("location", ["{parent}", "{home}/", "{parent}//t", "{parent}/x/../t", "file:{path}"])
@@ -137,10 +144,10 @@ def test_the_sources_own_folder_is_no_home_however_it_is_written(catalog: SqlCat
     append(table, 1)
     home = table.location()
     parent = home.rpartition("/")[0]
-    wished = location.format(home=home, parent=parent, path=local(home))
+    requested = location.format(home=home, parent=parent, path=local(home))
     before = files_under(home)
     with pytest.raises(InputError, match="under the source's"):
-        capture(catalog, "db.t", into="icdc.t", location=wished)
+        capture(catalog, "db.t", into="icdc.t", location=requested)
     assert files_under(home) == before
 
 
@@ -242,13 +249,17 @@ def test_an_end_and_a_limit_contradict_each_other(catalog: SqlCatalog) -> None:
 
 
 def test_infinity_travels_as_text(catalog: SqlCatalog) -> None:
-    """JSON has no such number, and the database that XComs lie in would refuse it."""
+    """JSON has no such number, and the database of XComs would refuse it.
+
+    The partition's summary says that there is no NaN; PyIceberg's statistics of the column do not.
+    """
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "x", DoubleType()))
     spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "x"))
     table = catalog.create_table("db.t", schema, partition_spec=spec)
     table.append(pa.table({"id": [1, 2], "x": [1.0, float("inf")]}, schema=table.schema().as_arrow()))
     record = capture(catalog, "db.t", into="icdc.x", range_columns=["x"])
-    assert [(r.lower, r.upper) for r in (*record.ranges, *record.partitions)] == [(1.0, "Infinity")] * 2
+    assert [(r.lower, r.upper) for r in record.partitions] == [(1.0, "Infinity")]
+    assert "do not say whether they hold NaN" in record.ranges[0].reason
     json.dumps(record.to_json(), allow_nan=False)
 
 

@@ -1,4 +1,4 @@
-"""An ICDC table is there complete or not at all, belongs to one capture, and goes without a trace."""
+"""An ICDC table exists complete or not at all, belongs to one capture, and is dropped without a trace."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pyiceberg.exceptions import ServerError
 from pyiceberg.expressions import AlwaysTrue
 
 from airflow_provider_ips.core.errors import CatalogError, IcdcConflictError, InputError
-from airflow_provider_ips.iceberg import capture, check_icdc_namespace, drop_icdc
-from airflow_provider_ips.iceberg.faults import redact
-from tests.iceberg.tables import append, files_under, new_catalog, new_table, rows
+from airflow_provider_ips.iceberg import capture, drop_icdc
+from airflow_provider_ips.iceberg.icdc.namespace import check_icdc_namespace
+from airflow_provider_ips.redaction import redact
+from tests.kit.local_tables import append, files_under, new_catalog, new_table, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,7 +108,7 @@ class Unreliable(SqlCatalog):
     fails = ""
 
     def register_table(self, *args: Any, **kwargs: Any) -> Any:
-        """Fail where told."""
+        """Fail if this call is the one to fail."""
         if self.fails == "before":
             raise ServerError("500")
         registered = super().register_table(*args, **kwargs)
@@ -116,7 +117,7 @@ class Unreliable(SqlCatalog):
         return registered
 
     def create_namespace(self, *args: Any, **kwargs: Any) -> None:
-        """Fail where told."""
+        """Fail if this call is the one to fail."""
         if self.fails == "namespace":
             raise ServerError("not yours")
         super().create_namespace(*args, **kwargs)
@@ -124,7 +125,7 @@ class Unreliable(SqlCatalog):
 
 @pytest.fixture
 def unreliable(catalog: SqlCatalog) -> Unreliable:
-    """The same tables behind it."""
+    """The same tables through an unreliable catalog."""
     return Unreliable("lake", **catalog.properties)
 
 
@@ -152,7 +153,7 @@ def test_a_namespace_without_rights_is_said_before_anything_is_written(unreliabl
     with pytest.raises(CatalogError, match="icdc_namespace"):
         capture(unreliable, "db.t", into="icdc.x")
     assert files_under(f"file://{tmp_path}/warehouse") == before
-    with pytest.raises(InputError, match="no namespace"):
+    with pytest.raises(InputError, match="not a name that every catalog accepts"):
         check_icdc_namespace(unreliable, "ic dc")
 
 

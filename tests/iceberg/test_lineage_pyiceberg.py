@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_ips.core.errors import GapError, UnsupportedTableError
-from airflow_provider_ips.core.plan import plan_capture
+from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.planning.plan import plan_capture
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
-from airflow_provider_ips.iceberg import build_icdc, capture, check_icdc_namespace, open_source
-from airflow_provider_ips.iceberg.manifest_lists import read_manifest_list, write_manifest_list
-from tests.iceberg.tables import append, new_catalog, new_table, rows
+from airflow_provider_ips.iceberg import capture
+from airflow_provider_ips.iceberg.icdc.namespace import check_icdc_namespace
+from airflow_provider_ips.iceberg.manifests.lists import ManifestList, write_manifest_list
+from airflow_provider_ips.iceberg.source.iceberg_source import open_source
+from tests.kit.icdc import build_icdc
+from tests.kit.local_tables import append, new_catalog, new_table, rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from airflow_provider_ips.core.positions import Position
-    from airflow_provider_ips.core.record import SourceRecord
+    from airflow_provider_ips.core.results.capture_record import SourceRecord
 
 NUMBERS = count()
 
@@ -37,14 +41,14 @@ def catalog(tmp_path: Path) -> SqlCatalog:
 
 
 def position(catalog: SqlCatalog) -> Position:
-    """Where a consumer that has processed everything stands."""
-    return open_source(catalog, "db.t").position
+    """The position of a consumer that has processed everything."""
+    return open_source(catalog, Source("db.t")).position
 
 
 def take(catalog: SqlCatalog, committed: Position | None, **settings: str) -> SourceRecord:
     """One capture from a checkpoint, as the operator makes it."""
     wanted = CaptureSettings(**settings)  # type: ignore[arg-type]
-    source = open_source(catalog, "db.t")
+    source = open_source(catalog, Source("db.t"))
     plan = plan_capture(source, committed=committed, settings=wanted)
     into = f"icdc.x{next(NUMBERS)}"
     return build_icdc(
@@ -81,7 +85,7 @@ def gap(catalog: SqlCatalog, committed: Position | None, **settings: str) -> Gap
 
 
 class TestExpiry:
-    """Rows 1 to 5, one snapshot each; the checkpoint stands at 2."""
+    """Rows 1 to 5, one snapshot each; the checkpoint is at 2."""
 
     @pytest.fixture
     def table(self, catalog: SqlCatalog) -> Table:
@@ -110,7 +114,7 @@ class TestExpiry:
     def test_of_the_checkpoint_and_of_older_metadata_is_a_gap(
         self, catalog: SqlCatalog, table: Table, seen: Position, ids: list[int], newer: list[int]
     ) -> None:
-        """Nothing tells any more what the child's parent was. Numbers still do, and say what they give."""
+        """What the child's parent was is no longer known. Sequence numbers still order them, and the error says so."""
         expire(table, *ids)
         forget_metadata(table)
         error = gap(catalog, seen)
@@ -123,7 +127,7 @@ class TestExpiry:
     def test_inside_the_range_is_a_gap_that_a_resync_closes_exactly(
         self, catalog: SqlCatalog, table: Table, seen: Position, newer: list[int], which: int
     ) -> None:
-        """The checkpoint's child, or one behind it: what it added is not told by the snapshots that are left."""
+        """The checkpoint's child, or a later one: the remaining snapshots do not show what it added."""
         expire(table, newer[which])
         error = gap(catalog, seen)
         assert re.search(r"\(3 files, at most \d+ bytes; no loss; exact: appends alone", error.remedy)
@@ -159,7 +163,7 @@ def test_a_rolled_back_snapshot_may_be_named_as_the_start(catalog: SqlCatalog) -
 
 
 def test_an_expired_snapshot_may_be_named_as_the_start(catalog: SqlCatalog) -> None:
-    """In a notebook nobody has its number and time; an older metadata file has."""
+    """A notebook does not have its number and time; an older metadata file has."""
     table = new_table(catalog)
     first, second = append(table, 1), append(table, 2)
     append(table, 3)
@@ -176,7 +180,7 @@ def test_an_expired_snapshot_may_be_named_as_the_start(catalog: SqlCatalog) -> N
 
 
 class TestTheEmptyTable:
-    """A consumer may have stood there before the first row came."""
+    """A consumer may have been there before the first row came."""
 
     @pytest.mark.parametrize("format_version", ["1", "2"])
     def test_everything_since_is_captured(self, catalog: SqlCatalog, format_version: str) -> None:
@@ -195,7 +199,7 @@ class TestTheEmptyTable:
     def test_a_cut_off_history_that_begins_like_a_first_snapshot_is_a_gap(
         self, catalog: SqlCatalog, format_version: str, *, forgets: bool
     ) -> None:
-        """Row 1 was appended and removed before row 2. A range that begins at 2 would never tell."""
+        """Row 1 was appended and removed before row 2. A range that begins at 2 would not show it."""
         table = new_table(catalog, format_version=format_version)
         empty = position(catalog)
         old = append(table, 1)
@@ -254,7 +258,7 @@ class TestAnotherBranchBecameMainAndTheRestExpired:
 
 
 def test_a_table_made_again_under_its_name_is_another(catalog: SqlCatalog) -> None:
-    """Its numbers began anew, so only ``full`` is a way on."""
+    """Its sequence numbers began again, so only ``full`` can continue."""
     append(new_table(catalog), 1)
     seen = position(catalog)
     catalog.drop_table("db.t")
@@ -267,7 +271,7 @@ def test_a_table_made_again_under_its_name_is_another(catalog: SqlCatalog) -> No
 
 
 def test_a_first_run_at_a_time_never_picks_what_was_rolled_back(catalog: SqlCatalog) -> None:
-    """2 was the head then; it is not in the lineage now, so the run starts behind 1, from which 3 descends."""
+    """2 was the head then; it is not in the lineage now, so the run starts after 1, from which 3 descends."""
     table = new_table(catalog)
     base = append(table, 1)
     lost = table.snapshot_by_id(append(table, 2))
@@ -297,7 +301,7 @@ def test_a_first_run_at_a_time_that_the_log_has_forgotten_is_refused(catalog: Sq
 
 
 def test_a_first_run_at_a_time_whose_entry_expiry_took_from_the_log_is_refused(catalog: SqlCatalog) -> None:
-    """At that time the table stood at 1, and later at 2 once more. The entry before it would leave 2 out."""
+    """At that time the head was 1, and later 2 once more. The entry before it would leave 2 out."""
     table = new_table(catalog)
     base, newer = append(table, 1), append(table, 2)
     table.manage_snapshots().rollback_to_snapshot(base).commit()
@@ -317,7 +321,7 @@ def test_a_manifest_list_that_lost_its_end_is_refused(catalog: SqlCatalog, kept:
     append(table, 2)
     snapshot = table.refresh().current_snapshot()
     assert snapshot is not None
-    listed = read_manifest_list(table.io, snapshot.manifest_list)
+    listed = ManifestList(table.io, snapshot.manifest_list).all()
     assert len(listed) == 2
     write_manifest_list(
         table.io.new_output(snapshot.manifest_list),
@@ -329,3 +333,63 @@ def test_a_manifest_list_that_lost_its_end_is_refused(catalog: SqlCatalog, kept:
     with pytest.raises(UnsupportedTableError, match=f"names {kept} data files"):
         capture(catalog, "db.t", into="icdc.cut")
     assert not catalog.table_exists("icdc.cut")
+
+
+class TestNothingHappened:
+    """Rows 1 and 2 were captured; then everything but the head expires, its parent is cleared, and no log is kept."""
+
+    @pytest.fixture
+    def table(self, catalog: SqlCatalog) -> Table:
+        table = new_table(catalog)
+        append(table, 1)
+        append(table, 2)
+        return table
+
+    @pytest.fixture
+    def seen(self, catalog: SqlCatalog, table: Table) -> Position:
+        """What the first capture noted."""
+        return capture(catalog, "db.t", into="icdc.first").to_inclusive
+
+    @staticmethod
+    def commit_nothing(table: Table) -> None:
+        """A commit that adds no file, as a job without rows makes it; then all others expire."""
+        table.refresh()
+        table.append(table.scan().to_arrow().slice(0, 0))
+        expire(table, *[s.snapshot_id for s in table.metadata.snapshots if s != table.current_snapshot()])
+        forget_metadata(table)
+
+    def test_is_proven_by_the_live_manifests(self, catalog: SqlCatalog, table: Table, seen: Position) -> None:
+        """They are those that the checkpoint saw."""
+        self.commit_nothing(table)
+        assert taken(catalog, seen) == []
+
+    @pytest.mark.parametrize("on_gap", ["fail", "full"])
+    def test_is_not_believed_of_a_head_that_left_no_trace(
+        self, catalog: SqlCatalog, table: Table, seen: Position, on_gap: str
+    ) -> None:
+        """Row 1 was deleted with its file; the manifest that said so is no longer listed."""
+        table.delete("id = 1")
+        self.commit_nothing(table)
+        if on_gap == "fail":
+            gap(catalog, seen)
+        else:
+            assert taken(catalog, seen, on_gap="full") == [2]
+
+    def test_rows_after_a_first_capture_of_an_empty_commit_are_an_ordinary_range(
+        self, catalog: SqlCatalog, table: Table
+    ) -> None:
+        """The first capture notes the head itself, which is the parent of what follows."""
+        self.commit_nothing(table)
+        first = capture(catalog, "db.t", into="icdc.first").to_inclusive
+        append(table.refresh(), 3)
+        assert taken(catalog, first) == [3]
+
+    def test_a_full_capture_of_an_emptied_table_is_a_table_without_rows(
+        self, catalog: SqlCatalog, table: Table, seen: Position
+    ) -> None:
+        """The job has to empty its target."""
+        table.delete("id >= 0")
+        self.commit_nothing(table)
+        record = take(catalog, seen, on_gap="full")
+        assert record.icdc_table is not None
+        assert rows(catalog, record.icdc_table) == []

@@ -9,9 +9,14 @@ from pyiceberg.avro.file import AvroFile, AvroOutputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import MANIFEST_LIST_FILE_SCHEMAS, ManifestFile, PartitionFieldSummary
 
-from airflow_provider_ips.iceberg.avro import Header
-from airflow_provider_ips.iceberg.listing import ManifestList
-from airflow_provider_ips.iceberg.manifest_lists import READ_SCHEMA, changed, read_manifest_list, write_manifest_list
+from airflow_provider_ips.iceberg.avro.container import Header
+from airflow_provider_ips.iceberg.manifests.lists import (
+    READ_SCHEMA,
+    ManifestList,
+    with_fields,
+    write_manifest_list,
+)
+from tests.iceberg.avro_bytes import listed_by_pyiceberg
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +28,7 @@ META = {"snapshot-id": "7", "parent-snapshot-id": "null"}
 
 def manifests(format_version: int) -> list[ManifestFile]:
     """Every field in every state: null where it may be, negative, long, empty."""
-    one = changed(
+    one = with_fields(
         ManifestFile(*[None] * len(READ_SCHEMA.fields)),
         manifest_path="s3://b/é" + "x" * 300,
         manifest_length=2**40,
@@ -41,9 +46,9 @@ def manifests(format_version: int) -> list[ManifestFile]:
     )
     states = ((True, None, None, None), (False, True, b"", b"\x00" * 70))
     summaries = [PartitionFieldSummary(*state) for state in states]
-    two = changed(one, content=1, partitions=summaries, key_metadata=b"k", first_row_id=2**62)
+    two = with_fields(one, content=1, partitions=summaries, key_metadata=b"k", first_row_id=2**62)
     unknown = {"added_files_count": None, "existing_rows_count": None} if format_version == 1 else {}
-    return [one, two, changed(two, partitions=[], first_row_id=None, **unknown)]
+    return [one, two, with_fields(two, partitions=[], first_row_id=None, **unknown)]
 
 
 def by_pyiceberg(output: OutputFile, format_version: int) -> None:
@@ -71,13 +76,13 @@ def test_a_list_is_what_pyiceberg_would_have_written(tmp_path: Path, format_vers
     assert {k: v for k, v in mine.meta.items() if k in {**META, "sequence-number": "", "format-version": ""}} == {
         k: v for k, v in other.meta.items() if k in {**META, "sequence-number": "", "format-version": ""}
     }
-    assert ManifestList(io, ours).all() == read_manifest_list(io, theirs)
+    assert ManifestList(io, ours).all() == listed_by_pyiceberg(io, theirs)
     with AvroFile[ManifestFile](io.new_input(ours), read_types={-1: ManifestFile, 508: PartitionFieldSummary}) as file:
         assert len(list(file)) == 3
 
 
 def parts(path: Path) -> tuple[Header, bytes]:
-    """A container's header, and its records behind each other."""
+    """A container's header, and its records one after another."""
     with path.open("rb") as stream:
         header = Header.read(stream)
         return header, b"".join(data for _, data in header.blocks(stream))

@@ -19,12 +19,14 @@ from pyiceberg.transforms import (
 )
 
 from airflow_provider_ips.core.errors import InputError
-from airflow_provider_ips.core.plan import plan_capture
+from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.planning.plan import plan_capture
 from airflow_provider_ips.core.settings import ALL_OPERATIONS, CaptureSettings
-from airflow_provider_ips.iceberg import IcebergSource, capture, open_source
-from airflow_provider_ips.iceberg.narrowing import narrow
+from airflow_provider_ips.iceberg import capture
+from airflow_provider_ips.iceberg.partitions.narrowing import narrow
+from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource, open_source
 from tests.iceberg.filtered_tables import Condition, Filed, conditions, make
-from tests.iceberg.tables import SCHEMA, append, head, new_catalog, new_table, rows
+from tests.kit.local_tables import SCHEMA, append, head, new_catalog, new_table, rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,9 +34,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from airflow_provider_ips.core.files import FileFacts
-    from airflow_provider_ips.core.history import ManifestFacts
-    from airflow_provider_ips.core.selection import CapturePlan
+    from airflow_provider_ips.core.history.files import FileFacts, ManifestFacts
+    from airflow_provider_ips.core.history.selections import CapturePlan
 
 MERGING = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
 
@@ -100,7 +101,7 @@ def opened(filed: dict[str, Filed]) -> dict[str, tuple[IcebergSource, CapturePla
     """Each table's full plan."""
     found = {}
     for name, each in filed.items():
-        source = open_source(each.table.catalog, f"db.{name}")
+        source = open_source(each.table.catalog, Source(f"db.{name}"))
         found[name] = source, plan_capture(source, committed=None, settings=CaptureSettings())
     return found
 
@@ -192,15 +193,17 @@ CUT = [
 ]
 
 
-@pytest.mark.parametrize(("layout", "condition", "told"), CUT)
-def test_what_cuts_a_partition_is_refused_with_the_reason(layout: str, condition: str, told: str, opened: Any) -> None:
+@pytest.mark.parametrize(("layout", "condition", "problem"), CUT)
+def test_what_cuts_a_partition_is_refused_with_the_reason(
+    layout: str, condition: str, problem: str, opened: Any
+) -> None:
     """Nothing is dropped in silence, and nothing comes along."""
     source, plan = opened[layout]
 
     with pytest.raises(InputError) as refused:
         narrow(source, plan, condition)
 
-    assert told in str(refused.value)
+    assert problem in str(refused.value)
 
 
 @pytest.mark.parametrize("layout", ["identities", "days"])
@@ -217,12 +220,12 @@ def test_manifests_of_selected_partitions_alone_are_taken_as_they_are(layout: st
 @pytest.mark.parametrize(
     ("condition", "is_met"), [("= 7", False), ("in (7, 8)", False), ("!= 7", True), ("not in (7, 8)", True)]
 )
-def test_a_bucket_that_is_not_there_is_told_from_those_that_are(
+def test_a_bucket_without_files_is_distinguished_from_those_with_files(
     condition: str, *, is_met: bool, tmp_path: Path
 ) -> None:
     """A value is in its bucket and in no other."""
     few = make(new_catalog(tmp_path), "db.few", by(("id", BucketTransform(1000))), properties={})
-    source = open_source(few.table.catalog, "db.few")
+    source = open_source(few.table.catalog, Source("db.few"))
     plan = plan_capture(source, committed=None, settings=CaptureSettings())
 
     found = selected(source, narrow(source, plan, f"id {condition}"))
@@ -302,7 +305,7 @@ def test_changes_are_narrowed_on_both_sides(three_days: Table) -> None:
 
 
 def test_of_a_merged_manifest_only_what_changed_is_narrowed(tmp_path: Path) -> None:
-    """Beside the file that was rewritten lies one of the same partition, which no change touched."""
+    """Beside the file that was rewritten there is one of the same partition, which no change touched."""
     table = new_table(new_catalog(tmp_path), properties=MERGING)
     with table.update_spec() as update:
         update.add_identity("day")

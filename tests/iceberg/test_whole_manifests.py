@@ -10,9 +10,11 @@ from urllib.parse import urlparse
 import pytest
 
 from airflow_provider_ips.core.errors import UnsupportedTableError
-from airflow_provider_ips.iceberg import capture, open_source
-from airflow_provider_ips.iceberg.avro import BlockWriter, Header
-from tests.iceberg.tables import append, head, new_catalog, new_table, rows
+from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.iceberg import capture
+from airflow_provider_ips.iceberg.avro.container import BlockWriter, Header
+from airflow_provider_ips.iceberg.source.iceberg_source import open_source
+from tests.kit.local_tables import append, head, new_catalog, new_table, rows
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
@@ -48,7 +50,7 @@ def rewrite(path: Path, *, blocks: int, times: int = 1, note: bytes = b"") -> No
 
 @pytest.fixture
 def four_files(catalog: SqlCatalog) -> Table:
-    """One snapshot that added four files, in four partitions, behind an earlier one."""
+    """One snapshot that added four files, in four partitions, after an earlier one."""
     table = new_table(catalog)
     with table.update_spec() as update:
         update.add_identity("id")
@@ -58,7 +60,7 @@ def four_files(catalog: SqlCatalog) -> Table:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         pytest.param(CHANGES, id="changes"),
         pytest.param({"partitions": "id >= 2"}, id="partitions"),
@@ -68,13 +70,13 @@ def four_files(catalog: SqlCatalog) -> Table:
     ],
 )
 def test_a_manifest_cut_off_between_two_blocks_is_refused(
-    catalog: SqlCatalog, four_files: Table, asked: dict[str, Any]
+    catalog: SqlCatalog, four_files: Table, options: dict[str, Any]
 ) -> None:
     """It reads as a shorter one, and half of what was appended would be missing."""
     since = four_files.history()[0].snapshot_id
     rewrite(manifest_of(four_files), blocks=2)
     with pytest.raises(UnsupportedTableError, match=r"manifest list says \d+"):
-        capture(catalog, "db.t", since=since, into="icdc.x", **asked)
+        capture(catalog, "db.t", since=since, into="icdc.x", **options)
     assert not catalog.table_exists("icdc.x")
 
 
@@ -106,7 +108,7 @@ def test_an_empty_poll_asks_for_nothing_but_the_table(catalog: SqlCatalog, four_
 
 def test_an_unknown_number_of_deleted_rows_is_counted(catalog: SqlCatalog, four_files: Table) -> None:
     """A list may leave it out. Nothing was deleted, and the entries are moved and counted in place of a copy."""
-    source = open_source(catalog, "db.t")
+    source = open_source(catalog, Source("db.t"))
     facts = source.reads_manifests(head(four_files))[0]
     assert facts.volume_known
     assert not replace(facts, deleted_rows=None).volume_known

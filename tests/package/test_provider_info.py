@@ -1,4 +1,4 @@
-"""What Airflow learns about the provider, asked the way Airflow asks."""
+"""What Airflow reads about the provider, read in the way that Airflow does."""
 
 import importlib
 import json
@@ -84,8 +84,8 @@ def test_found_by_its_entry_point():
     assert entry_point.load()() == INFO
 
 
-def test_asking_imports_nothing_else():
-    """Every Airflow command asks, so it must cost nothing."""
+def test_reading_it_imports_nothing_else():
+    """Every Airflow command calls it, so it must cost nothing."""
     script = """
 import sys
 before = set(sys.modules)

@@ -1,0 +1,136 @@
+"""The checks of `airflow ips doctor` on a source: what is wrong, or will be, before a run meets it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Self
+
+from airflow_provider_ips.core.advice.retention import RetentionFacts, retention_warnings
+from airflow_provider_ips.core.advice.target_evidence import STAMP
+from airflow_provider_ips.core.checkpoint.document import Checkpoint
+from airflow_provider_ips.core.errors import IpsError
+from airflow_provider_ips.core.history.snapshots import SnapshotFacts, TableHistory, ancestors
+from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.lineage.walk import prove_lineage
+from airflow_provider_ips.core.planning.verdicts import judge
+from airflow_provider_ips.core.positions import Position
+from airflow_provider_ips.core.record import Decision
+from airflow_provider_ips.core.settings import CaptureSettings
+
+_CAPTURE_CHANGES: Final = 'capture changes too: data_operations=("append", "overwrite", "delete")'
+
+MAX_JUDGED: Final = 100
+"""Snapshots looked at per source, newest first: each may cost a manifest list."""
+
+
+class Status(StrEnum):
+    """The outcome of a check."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of one check of one subject, and what to do about it."""
+
+    check: str
+    subject: str
+    status: Status
+    finding: str
+    remedy: str = ""
+
+    @classmethod
+    def of_error(cls, check: str, subject: str, error: IpsError) -> Self:
+        """Report an error as a problem."""
+        return cls(check, subject, Status.PROBLEM, error.problem, error.remedy)
+
+
+def check_lineage(history: TableHistory, committed: Position, subject: str) -> Finding:
+    """Whether the next capture can continue from the consumer's position."""
+    try:
+        prove_lineage(history, after=committed, to=history.head)
+    except IpsError as error:
+        return Finding.of_error("lineage", subject, error)
+    return Finding("lineage", subject, Status.OK, f"the next capture continues from {committed}")
+
+
+def check_retention(facts: RetentionFacts | None, subject: str, *, gap_ms: int | None, now_ms: int) -> Finding:
+    """Whether the source expires snapshots before the consumer's next run."""
+    if gap_ms is None or facts is None:
+        unknown = "the time between two runs is not known: there is no schedule, and there are not two commits"
+        return Finding("retention", subject, Status.UNKNOWN, unknown)
+    warnings = retention_warnings(facts, gap_ms=gap_ms, now_ms=now_ms)
+    if warnings:
+        remedy = "keep snapshots longer, or run more often"
+        return Finding("retention", subject, Status.WARNING, "; ".join(warnings), remedy)
+    return Finding("retention", subject, Status.OK, "snapshots are kept for longer than the time between two runs")
+
+
+def check_operations(
+    history: TableHistory, committed: Position | None, subject: str, *, captures_changes: bool, on_other_operation: str
+) -> Finding:
+    """Whether snapshots of the source change rows although its capture takes appends only."""
+    if captures_changes:
+        return Finding("operations", subject, Status.OK, "the capture takes changes too")
+    chain = list(ancestors(history, history.head))[: MAX_JUDGED + 1]
+    changing = _changing(history, chain)
+    ahead = [s for s in changing if committed is None or s.sequence_number > committed.sequence_number]
+    if not changing:
+        return Finding("operations", subject, Status.OK, f"none of the newest {len(chain)} snapshots changes rows")
+    what = f"{len(changing)} of the newest {len(chain)} snapshots change or remove rows, the last is {changing[0]}"
+    stage = next((s for s in changing if STAMP in s.summary), None)
+    if stage is not None:
+        what += f"; {stage} was written by a stage before this one (capture {stage.summary[STAMP]})"
+    fails = bool(ahead) and on_other_operation == "fail"
+    what += "; the next capture will refuse them" if fails else "; a capture of appends leaves them out"
+    return Finding("operations", subject, Status.PROBLEM if fails else Status.WARNING, what, _CAPTURE_CHANGES)
+
+
+def check_stages(
+    source: Source,
+    subject: str,
+    *,
+    captures_changes: bool,
+    on_other_operation: str,
+    writers: Mapping[Source, str] | None,
+) -> Finding:
+    """Whether a stage upstream changes rows of the source, also if no snapshot shows that yet.
+
+    A merge that has only met new rows looks like an append; the first that updates a row stops a capture of appends.
+
+    :param writers: The consumer whose stage changes rows, by table; None where stored DAGs cannot be read.
+    """
+    if writers is None:
+        return Finding("stages", subject, Status.UNKNOWN, "a task cannot see the DAGs of the stages before this one")
+    writer = writers.get(source)
+    if writer is None or captures_changes or on_other_operation == "skip":
+        return Finding("stages", subject, Status.OK, "no stage before it writes changes that its capture leaves out")
+    finding = (
+        f"it captures appends only, and {writer} before it changes rows there, because it captures changes itself or "
+        "because its commit says so; the first merge that changes a row will stop it"
+    )
+    only_appends = 'or, if the stage before it only appends, say so by on_other_operation="skip"'
+    return Finding("stages", subject, Status.PROBLEM, finding, f"{_CAPTURE_CHANGES}; {only_appends}")
+
+
+def captures_changes(checkpoint: Checkpoint, source: Source) -> bool:
+    """Whether the consumer's newest capture of this source took changes."""
+    captures = [c.ranges for c in checkpoint.history if c.wrote]
+    captures += [checkpoint.pending.ranges] if checkpoint.pending else []
+    taken = [r for ranges in captures for r in ranges if r.source == source]
+    return bool(taken) and taken[-1].before_table is not None
+
+
+def _changing(history: TableHistory, chain: Sequence[SnapshotFacts]) -> list[SnapshotFacts]:
+    settings = CaptureSettings()
+    found = []
+    for place, snapshot in enumerate(chain[:MAX_JUDGED]):
+        previous = chain[place + 1] if place + 1 < len(chain) else None
+        if judge(history, snapshot, previous, (), settings).verdict.decision is Decision.REFUSED:
+            found.append(snapshot)
+    return found

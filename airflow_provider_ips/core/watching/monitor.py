@@ -1,0 +1,164 @@
+"""A watch in progress: what each poll of its sources finds, apart from what was reported before.
+
+An event only wakes a DAG up. Its capture starts at the checkpoint, so what was reported is remembered for one purpose:
+not to report it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from airflow_provider_ips.core.errors import InputError, SourceError
+from airflow_provider_ips.core.history.snapshots import TableHistory, head_position
+from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.json_fields import JsonObject
+from airflow_provider_ips.core.positions import Position
+from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+from airflow_provider_ips.core.watching.backlog import Backlog, backlog_across_rollback, backlog_of
+from airflow_provider_ips.core.watching.thresholds import Readiness, Require, assess
+from airflow_provider_ips.core.watching.watch import Watch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceResult:
+    """What one poll found in one source. ``backlog`` is None if the source does not exist yet, or has an ``error``."""
+
+    source: Source
+    readiness: Readiness
+    start: Position | None = None
+    head: Position | None = None
+    backlog: Backlog | None = None
+    error: SourceError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        found = {} if self.backlog is None else self.backlog.to_json()
+        return {**found, **self.source.to_json(), "ready": self.readiness.ready, "reason": self.readiness.reason}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollResult:
+    """What one poll found in all watched sources."""
+
+    ready: bool
+    sources: tuple[SourceResult, ...]
+
+    @property
+    def error(self) -> SourceError | None:
+        """The error of the first source that has one."""
+        return next((each.error for each in self.sources if each.error is not None), None)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"tables": [each.to_json() for each in self.sources]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reported(JsonObject):
+    """The head up to which a source was reported, or found without rows, for a consumer that was at ``start``."""
+
+    start: Position | None
+    head: Position
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedSources:
+    """What a watcher has reported of each source, as Airflow's asset state holds it."""
+
+    sources: Mapping[Source, Reported]
+
+    def to_json(self) -> dict[str, Any]:
+        """Names are values, because Airflow masks values under keys that look like secrets."""
+        return {
+            "schema_version": 1,
+            "tables": [
+                {"table": source.table, "branch": source.branch, **self.sources[source].to_json()}
+                for source in sorted(self.sources)
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, raw: object) -> Self:
+        """Parse what :meth:`to_json` wrote. Raises one of ``PARSE_ERRORS`` for anything else."""
+        if not isinstance(raw, Mapping) or raw["schema_version"] != 1:
+            raise ValueError("not a watermark of schema version 1")
+        return cls(
+            {
+                Source.from_json({"source": entry["table"], "branch": entry["branch"]}): Reported.from_json(entry)
+                for entry in raw["tables"]
+            }
+        )
+
+
+@dataclass(slots=True)
+class Monitor:
+    """Judges poll after poll, and leaves out what was reported before."""
+
+    watch: Watch
+    reported: dict[Source, Reported] = field(default_factory=dict)
+    _known: dict[Source, tuple[Position | None, int | None, Backlog]] = field(default_factory=dict)
+
+    def judge(
+        self,
+        histories: Mapping[Source, TableHistory | None],
+        positions: Mapping[Source, Position | None],
+        *,
+        now_ms: int,
+    ) -> PollResult:
+        """Judge every source that was loaded. It may read manifests, so never call it in an event loop."""
+        results = tuple(
+            self._judge_source(table, histories[table.source], positions.get(table.source), now_ms)
+            for table in self.watch.sources
+            if table.source in histories
+        )
+        is_complete = len(results) == len(self.watch.sources) or self.watch.require is Require.ANY
+        ready = is_complete and self.watch.require.is_met([result.readiness.ready for result in results])
+        return PollResult(ready=ready, sources=results)
+
+    def mark_reported(self, result: PollResult) -> None:
+        """Leave out the rows and errors of this result from now on."""
+        for each in result.sources:
+            if each.head is not None and (each.readiness.ready or each.error is not None):
+                self.reported[each.source] = Reported(start=each.start, head=each.head)
+
+    def _judge_source(
+        self, table: SourceTable, history: TableHistory | None, start: Position | None, now_ms: int
+    ) -> SourceResult:
+        source = table.source
+        if history is None:
+            return SourceResult(source=source, readiness=Readiness(ready=False, reason=f"{source} does not exist yet"))
+        try:
+            backlog = self._backlog(source, table.settings(self.watch.settings), history, start)
+        except SourceError as error:
+            refused = Readiness(ready=False, reason=str(error))
+            return SourceResult(source=source, start=start, head=head_position(history), error=error, readiness=refused)
+        if backlog.snapshots == 0 and not backlog.note and backlog.head.snapshot_id is not None:
+            self.reported[source] = Reported(start=start, head=backlog.head)
+        readiness = assess(backlog, self.watch.thresholds, now_ms=now_ms)
+        return SourceResult(source=source, start=start, head=backlog.head, backlog=backlog, readiness=readiness)
+
+    def _backlog(
+        self, source: Source, settings: CaptureSettings, history: TableHistory, start: Position | None
+    ) -> Backlog:
+        """Find what came since the last report, or since the consumer's position if that has moved in between."""
+        reported = self.reported.get(source)
+        base = reported.head if reported is not None and reported.start == start else start
+        head_id = None if history.head is None else history.head.snapshot_id
+        known = self._known.get(source)
+        if known is not None and known[:2] == (base, head_id):
+            return known[2]
+        if reported is not None and base is reported.head:
+            backlog = backlog_across_rollback(history, reported=base, settings=settings)
+        else:
+            backlog = backlog_of(history, committed=base, settings=settings)
+        self._known[source] = (base, head_id, backlog)
+        return backlog
+
+
+def missing_source(source: Source) -> InputError:
+    """The error for a source that does not exist, if ``missing="fail"``."""
+    return InputError(
+        f"{source} does not exist",
+        consequence="Nothing can be appended to it",
+        remedy="check the name and the branch, or set missing='wait' to wait until it is created",
+    )

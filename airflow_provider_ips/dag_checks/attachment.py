@@ -1,0 +1,120 @@
+"""What is added to the tasks of a DAG, and why. Callbacks and hooks that a task has already are called as before.
+
+- A commit gets the arrow from its capture, where it names the capture by its id and the capture is defined after it.
+- A task that pulls XComs of a capture gets ``name_lost_files`` as one more ``on_failure_callback``. Expanded tasks do
+  not: their callbacks belong to all of their instances.
+- A task between capture and commit that resumes its job gets a ``pre_execute`` hook, called before the one it has.
+  Airflow keeps the id of such a job with the task (``ResumableJobMixin``; ``SparkSubmitOperator`` in cluster mode),
+  even when the run is cleared, and does not submit a job again that has succeeded:
+
+      run 1 captures A, its job succeeds, the run is cleared and captures A and B
+      without the hook the task finds the job of A, succeeds at once, and B is committed unprocessed
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.sdk.definitions.mappedoperator import MappedOperator
+
+from airflow_provider_ips import dag_graph
+from airflow_provider_ips.runs.lost_files import name_lost_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from airflow.sdk import DAG, Context
+    from airflow.sdk.types import Operator
+
+    from airflow_provider_ips.dag_graph import CommitTask
+
+log = logging.getLogger(__name__)
+
+CAPTURE_IDS: Final = "ips_capture_ids"
+"""Where a resumable task keeps, beside the id of its job, the ids of the captures that the job was given."""
+
+_FORGETS: Final = "_ips_forgets"
+"""Marks a hook that calls ours and the author's."""
+
+
+def attach(dag: DAG) -> None:
+    """Add what is described above. Doing so again changes nothing."""
+    for commit in dag_graph.commits(dag):
+        depend_on_capture(commit)
+    for task in _users_of_captures(dag):
+        if not isinstance(task, MappedOperator) and name_lost_files not in task.on_failure_callback:
+            task.on_failure_callback = [*task.on_failure_callback, name_lost_files]
+    for pair in dag_graph.pairs(dag):
+        for task in pair.between.values():
+            # Recognised by its method: importing the mix-in would cost time in every DAG file.
+            if hasattr(dag_graph.operator_class(task), "execute_resumable"):
+                _prepend_hook(task)
+
+
+def depend_on_capture(commit: CommitTask) -> None:
+    """Put a commit downstream of its capture, if that is defined by now."""
+    if commit._dag is None:  # noqa: SLF001 - the property raises where a task is made outside of a DAG
+        return
+    commit.capture_task_id = dag_graph.sibling_id(commit.capture_task_id, commit)
+    capture = commit.dag.task_dict.get(commit.capture_task_id)
+    if capture is not None and capture.task_id not in commit.upstream_task_ids:
+        commit.set_upstream(capture)
+
+
+def _users_of_captures(dag: DAG) -> Iterator[Operator]:
+    captures = {task.task_id for task in dag.tasks if dag_graph.is_capture(task)}
+    for task in dag.tasks:
+        is_ours = dag_graph.is_capture(task) or dag_graph.is_commit(task)
+        if not is_ours and not captures.isdisjoint(dag_graph.xcom_sources(task)):
+            yield task
+
+
+def _prepend_hook(task: Operator) -> None:
+    if isinstance(task, MappedOperator):
+        task.partial_kwargs["pre_execute"] = _with_ours_first(task.partial_kwargs.get("pre_execute"))
+    else:
+        task._pre_execute_hook = _with_ours_first(task._pre_execute_hook)  # noqa: SLF001 - as pre_execute= does
+
+
+def _with_ours_first(theirs: Callable[[Context], Any] | None) -> Callable[[Context], Any]:
+    if theirs is None:
+        return forget_job_of_other_capture
+    if theirs is forget_job_of_other_capture or getattr(theirs, _FORGETS, False):
+        return theirs
+
+    def both(context: Context) -> None:
+        forget_job_of_other_capture(context)
+        theirs(context)
+
+    def both_yielding(context: Context) -> Iterator[Any]:
+        forget_job_of_other_capture(context)
+        yield from theirs(context)
+
+    # Airflow looks at the function itself to find out whether it yields asset metadata.
+    hook = both_yielding if inspect.isgeneratorfunction(theirs) else both
+    setattr(hook, _FORGETS, True)
+    return hook
+
+
+def forget_job_of_other_capture(context: Context) -> None:
+    """Let a task submit a new job if the job that it remembers was given another capture; a ``pre_execute`` hook."""
+    ti, store = context["ti"], context["task_state_store"]
+    found = (
+        str(capture_id)
+        for task in context["task"].get_flat_relatives(upstream=True)
+        if dag_graph.is_capture(task)
+        for capture_id in ti.xcom_pull(task_ids=[task.task_id], key="capture_id") or ()
+        if capture_id is not None
+    )
+    captured = " ".join(sorted(found))
+    known = store.get(CAPTURE_IDS)
+    if known == captured:
+        return
+    if known is not None:
+        log.info(
+            "The job this task remembers was given capture %s; this run has %s: submitting a new job.", known, captured
+        )
+    store.clear()
+    store.set(CAPTURE_IDS, captured)

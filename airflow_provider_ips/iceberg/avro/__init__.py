@@ -1,0 +1,1 @@
+"""Avro as Iceberg writes it: containers read and written by block, and fields found without decoding the rest."""

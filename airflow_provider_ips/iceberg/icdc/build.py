@@ -1,0 +1,212 @@
+"""How one ICDC table is made: its files are written first, then one call registers it, complete or not at all."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
+
+from airflow_provider_ips.core.errors import CatalogError, IcdcConflictError
+from airflow_provider_ips.core.history.selections import Selection
+from airflow_provider_ips.core.identifiers import TableIdentifier
+from airflow_provider_ips.iceberg.foreign_errors import foreign_errors, outcome_is_unknown, remedy_for
+from airflow_provider_ips.iceberg.icdc.metadata import (
+    IDENTITY,
+    PREFIX,
+    WRITTEN,
+    Identity,
+    changes_since_written,
+    icdc_metadata,
+    icdc_snapshot_id,
+)
+from airflow_provider_ips.iceberg.icdc.transfer import move_manifest
+from airflow_provider_ips.iceberg.manifests.counts import MovedManifest
+from airflow_provider_ips.iceberg.manifests.lists import write_manifest_list
+from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
+from airflow_provider_ips.iceberg.storage.files import is_local
+from airflow_provider_ips.redaction import cause_without_secrets, redacted_message
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.io import FileIO
+    from pyiceberg.table import Table
+
+
+PARALLEL_COPIES: Final = 8
+PARALLEL_LOCAL_COPIES: Final = 2
+"""Of local files: a third thread only takes the interpreter away from the two that copy."""
+MANIFESTS_A_BATCH: Final = 16
+"""Manifests that a thread gets at once: handing over one takes as long as copying a small one."""
+
+
+class Build:
+    """One attempt to make one ICDC table. Its file names have the attempt's own mark: no two attempts share a file."""
+
+    def __init__(
+        self, catalog: Catalog, source: IcebergSource, identity: Identity, location: str, *, io: FileIO
+    ) -> None:
+        self._catalog = catalog
+        self._source = source
+        self._identity = identity
+        self._location = location
+        self._io = io
+        self._attempt = secrets.token_hex(6)
+        self._snapshot_id = icdc_snapshot_id(identity.fingerprint)
+        self._written: list[str] = []
+
+    def move(self, selections: Sequence[Selection]) -> list[MovedManifest]:
+        """Copy or splice the manifests, several at a time; delete what was written if one fails."""
+        jobs = [(selection, self._path(f"m{i}.avro")) for i, selection in enumerate(selections)]
+        threads = PARALLEL_LOCAL_COPIES if is_local(self._io, self._location) else PARALLEL_COPIES
+        batches = [jobs[i : i + MANIFESTS_A_BATCH] for i in range(0, len(jobs), MANIFESTS_A_BATCH)]
+        if len(batches) < threads:
+            batches = [[job] for job in jobs]
+        try:
+            with ThreadPoolExecutor(max_workers=max(1, min(threads, len(batches)))) as pool:
+                moved = list(chain.from_iterable(pool.map(self._move_batch, batches)))
+        except BaseException:
+            self._delete_written()
+            raise
+        return [m for m in moved if m.manifest is not None]
+
+    def _move_batch(self, jobs: Sequence[tuple[Selection, str]]) -> list[MovedManifest]:
+        source, io = self._source, self._source.table.io
+        return [move_manifest(io, self._io, source.listed(s.manifest), s, path) for s, path in jobs]
+
+    def publish(self, target: TableIdentifier, moved: Sequence[MovedManifest]) -> None:
+        """Write manifest list and metadata, then register the table."""
+        manifest_list = self._path("snap.avro")
+        manifests = [m.manifest for m in moved if m.manifest is not None]
+        # Java reads the version before the first dash, and logs a stack trace at every load if there is none.
+        metadata_path = self._own(f"00000-{self._attempt}.metadata.json")
+        try:
+            write_manifest_list(
+                self._io.new_output(manifest_list),
+                manifests,
+                format_version=self._source.format_version,
+                snapshot_id=self._snapshot_id,
+                sequence_number=self._identity.to_inclusive.sequence_number,
+            )
+            document = icdc_metadata(
+                self._source.metadata,
+                self._identity,
+                location=self._location,
+                manifest_list=manifest_list,
+                manifests=manifests,
+                totals=_totals(moved),
+            )
+            with self._io.new_output(metadata_path).create(overwrite=True) as stream:
+                stream.write(document)
+        except BaseException:
+            self._delete_written()
+            raise
+        self._register(target, metadata_path)
+
+    def _register(self, target: TableIdentifier, metadata_path: str) -> None:
+        try:
+            self._catalog.register_table(target.parts, metadata_path)
+        except TableAlreadyExistsError:
+            self._settle(target, None)
+        except foreign_errors() as error:
+            self._settle(target, error)
+
+    def _settle(self, target: TableIdentifier, error: Exception | None) -> None:
+        """Find out the outcome of a register call by loading the table, before any file is deleted."""
+        try:
+            there = self._catalog.load_table(target.parts)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            raise self._not_registered(target, error) from cause_without_secrets(error)
+        except foreign_errors() as second_error:
+            raise _unsettled(target, error, second_error) from cause_without_secrets(error)
+        if self._is_this_attempt(there):
+            return
+        self._delete_written()
+        refuse_other_capture(target, there, self._identity, error)
+
+    def _is_this_attempt(self, there: Table) -> bool:
+        """Compare files: a catalog may write the metadata again under another name, but not what it refers to."""
+        snapshot = there.current_snapshot()
+        return there.metadata_location in self._written or (
+            snapshot is not None and snapshot.manifest_list in self._written
+        )
+
+    def _not_registered(self, target: TableIdentifier, error: Exception | None) -> CatalogError:
+        """Delete the files, unless the catalog may still register the table, which would then have none."""
+        if error is None or not outcome_is_unknown(error):
+            self._delete_written()
+        return CatalogError(
+            f"the catalog did not register {target}: "
+            f"{redacted_message(error) if error else 'it was dropped meanwhile'}",
+            consequence="Nothing was captured and no checkpoint moved",
+            remedy="check that the connection may create tables in the ICDC namespace, then retry the task"
+            if error is None or not outcome_is_unknown(error)
+            else f"{remedy_for(error)}. A retry uses the table if it exists by then",
+        )
+
+    def _path(self, name: str) -> str:
+        return self._own(f"{self._attempt}-{name}")
+
+    def _own(self, name: str) -> str:
+        path = f"{self._location}/metadata/{name}"
+        self._written.append(path)
+        return path
+
+    def _delete_written(self) -> None:
+        """Delete what this attempt wrote. A file that cannot be deleted now is left over, and does no harm."""
+        for path in self._written:
+            try:
+                self._io.delete(path)
+            except foreign_errors():
+                continue
+
+
+def _unsettled(target: TableIdentifier, error: Exception | None, second_error: Exception) -> CatalogError:
+    first = redacted_message(error) if error else "a table of that name exists already"
+    return CatalogError(
+        f"it is unknown whether the catalog has registered {target} ({first}), because it no longer "
+        f"answers: {redacted_message(second_error)}",
+        consequence="No checkpoint moved. The files that were written are kept, because the table may exist",
+        remedy="retry the task once the catalog answers: the retry uses the table if it exists, or else makes it",
+    )
+
+
+def _totals(moved: Sequence[MovedManifest]) -> dict[str, str]:
+    files = str(sum(m.files for m in moved if m.manifest is not None and m.manifest.content == 0))
+    records = str(sum(m.records for m in moved if m.manifest is not None and m.manifest.content == 0))
+    return {"added-data-files": files, "added-records": records, "total-data-files": files, "total-records": records}
+
+
+def refuse_other_capture(
+    target: TableIdentifier, there: Table, identity: Identity, error: Exception | None = None
+) -> None:
+    """Refuse a table of the same name unless it is exactly what this capture writes, and nothing has changed it since.
+
+    the same source, range, settings and selected entries    it is used: an earlier attempt made it
+    the same, but a job appended to it                       refused: the next job would read those rows, too
+    other settings                                           refused: it has other rows
+    """
+    found = there.metadata.properties
+    if found.get(IDENTITY) != identity.fingerprint:
+        wanted = identity.properties()
+        differing = sorted(
+            key for key in {*wanted, *found} if key.startswith(PREFIX) and key not in (IDENTITY, WRITTEN)
+        )
+        shown = [f"{key} is {found.get(key)!r} there, {wanted.get(key)!r} here" for key in differing]
+        differences = [line for key, line in zip(differing, shown, strict=True) if found.get(key) != wanted.get(key)]
+        raise IcdcConflictError(
+            f"{target} exists already and is not this capture of {identity.source}: "
+            f"{'; '.join(differences) if IDENTITY in found else 'no capture made it'}",
+            consequence="A job that reads it would process other rows",
+            remedy="drop that table if it is not needed, or choose another name or icdc_namespace",
+        ) from cause_without_secrets(error)
+    if changed := changes_since_written(there):
+        raise IcdcConflictError(
+            f"{target} was changed after this capture wrote it: {'; '.join(changed)}",
+            consequence="A job that reads it could process other rows than those that were captured",
+            remedy=f"let no job write to ICDC tables; drop {target} without purging it, and run the capture again: it "
+            "makes the table again",
+        ) from cause_without_secrets(error)

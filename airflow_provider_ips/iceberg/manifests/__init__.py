@@ -1,0 +1,1 @@
+"""Manifest lists and manifests: read as facts, checked for completeness, and spliced."""

@@ -1,0 +1,117 @@
+"""How a source's table is loaded from its catalog, and what is refused: views, tags, encryption, unknown versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.table.refs import SnapshotRefType
+
+from airflow_provider_ips.core.errors import InputError, UnsupportedTableError
+from airflow_provider_ips.core.identifiers import MAIN_BRANCH, Source, TableIdentifier
+from airflow_provider_ips.iceberg.foreign_errors import parsing, translate_errors
+from airflow_provider_ips.iceberg.gc_pause import gc_paused
+from airflow_provider_ips.redaction import remember_secrets
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+
+KNOWN_FORMAT_VERSIONS: Final = (1, 2, 3)
+
+
+def load_table(catalog: Catalog, source: Source) -> Table:
+    """Load a source's table from its catalog, and refuse a table that cannot be captured."""
+    identifier = TableIdentifier.parse(source.table)
+    remember_secrets(catalog.properties)
+    with translate_errors(f"loading {source.table}"):
+        try:
+            with parsing(f"the metadata of {source.table}"), gc_paused():
+                table = catalog.load_table(identifier.parts)
+        except (NoSuchTableError, NoSuchNamespaceError, NoSuchIcebergTableError) as error:
+            raise _missing(catalog, identifier) from error
+    # What the catalog has sent with the table, such as credentials, is among the properties of its storage.
+    remember_secrets({k: v for k, v in table.io.properties.items() if k not in table.metadata.properties})
+    _check_supported(table, source.table)
+    _check_branch(table, source)
+    return table
+
+
+def _missing(catalog: Catalog, identifier: TableIdentifier) -> InputError:
+    if is_view(catalog, identifier):
+        return InputError(
+            f"{identifier} is a view, not a table",
+            consequence="A view has no files, so it is not known what was added to it",
+            remedy="capture the tables that the view reads",
+        )
+    return InputError(
+        f"table {identifier} does not exist in catalog {catalog.name!r}",
+        consequence="There is nothing to capture",
+        remedy="check the spelling, the namespace and the catalog that iceberg_conn_id names",
+    )
+
+
+def _check_supported(table: Table, name: str) -> None:
+    metadata = table.metadata
+    if metadata.format_version not in KNOWN_FORMAT_VERSIONS:
+        raise UnsupportedTableError(
+            f"{name} has format version {metadata.format_version}",
+            consequence="This release cannot read metadata of that version",
+            remedy="upgrade airflow-provider-ips",
+        )
+    if any("encryption" in key and key.endswith("key-id") for key in metadata.properties):
+        raise UnsupportedTableError(
+            f"{name} is encrypted",
+            consequence="An ICDC table would lack the keys, and its readers would fail",
+            remedy="this table cannot be captured; process it in full",
+        )
+
+
+def _check_branch(table: Table, source: Source) -> None:
+    refs, branch = table.metadata.refs, source.branch
+    if branch == MAIN_BRANCH or (branch in refs and refs[branch].snapshot_ref_type is SnapshotRefType.BRANCH):
+        return
+    branches = {name for name, ref in refs.items() if ref.snapshot_ref_type is SnapshotRefType.BRANCH}
+    raise InputError(
+        f"{branch!r} is a tag of {source.table}, not a branch"
+        if branch in refs
+        else f"{source.table} has no branch {branch!r}",
+        consequence="A tag never moves, so nothing would ever be new"
+        if branch in refs
+        else "There is nothing to capture from",
+        remedy=f"use one of {sorted(branches | {MAIN_BRANCH})}",
+    )
+
+
+_VIEW_QUERY = (
+    "SELECT 1 FROM iceberg_tables WHERE catalog_name = :catalog AND table_namespace = :namespace "
+    "AND table_name = :name AND iceberg_type = 'VIEW'"
+)
+
+
+def is_view(catalog: Catalog, identifier: TableIdentifier) -> bool:
+    """Whether the catalog has a view of that name. False if the catalog does not know views."""
+    with translate_errors(f"looking for a view {identifier}"):
+        try:
+            return bool(catalog.view_exists(identifier.parts))
+        except NoSuchNamespaceError:
+            return False
+        except NotImplementedError:
+            return _is_view_in_sql(catalog, identifier)
+
+
+def _is_view_in_sql(catalog: Catalog, identifier: TableIdentifier) -> bool:
+    """PyIceberg's SQL catalog does not know views, but Spark's JDBC catalog writes them to the same table."""
+    engine = getattr(catalog, "engine", None)
+    if engine is None:
+        return False
+    from sqlalchemy import text
+    from sqlalchemy.exc import OperationalError, ProgrammingError
+
+    values = {"catalog": catalog.name, "namespace": ".".join(identifier.namespace), "name": identifier.name}
+    try:
+        with engine.connect() as connection:
+            return connection.execute(text(_VIEW_QUERY), values).first() is not None
+    except (OperationalError, ProgrammingError):
+        return False  # an older database has no column iceberg_type

@@ -1,0 +1,1 @@
+"""Metadata files in their storage: how they are read, copied and listed."""

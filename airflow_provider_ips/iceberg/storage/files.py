@@ -1,0 +1,138 @@
+"""How metadata files are read and copied: as buffered streams, or by the storage itself, never in memory as a whole."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BufferedReader, RawIOBase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from pyarrow.fs import LocalFileSystem
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from airflow_provider_ips.iceberg.foreign_errors import parsing
+
+if TYPE_CHECKING:
+    from io import FileIO as RawFile
+
+    from pyiceberg.io import FileIO, InputFile
+
+
+CHUNK_BYTES: Final = 1024 * 1024
+
+
+@contextmanager
+def open_stream(io: FileIO, path: str) -> Iterator[BinaryIO]:
+    """Open a metadata file to be read once, from start to end, and name it in errors about what it holds."""
+    with parsing(path), BufferedReader(_RawStream(io.new_input(path)), buffer_size=CHUNK_BYTES) as stream:
+        yield stream
+
+
+class _RawStream(RawIOBase):
+    """PyIceberg's input stream as BufferedReader takes it."""
+
+    def __init__(self, source: InputFile) -> None:
+        self._stream = source.open(seekable=False)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - typed differently by each version of the stubs
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+
+def copy_file(source_io: FileIO, target_io: FileIO, source: str, target: str) -> int:
+    """Copy a file and return its size in bytes. ``target`` must not exist yet.
+
+    The storage copies by itself only if source and target are read and written by one client with one set of
+    credentials: a catalog may hand out credentials table by table, and those of one table need not open the other.
+    """
+    local_source, local_target = _local_path(source_io, source), _local_path(target_io, target)
+    if local_source is not None and local_target is not None:
+        return _copy_local(local_source, local_target)
+    copy_in_storage = _copy_in_storage(source_io, target_io, source, target)
+    if copy_in_storage is not None:
+        try:
+            return copy_in_storage()
+        except Exception:  # noqa: BLE001, S110 - storage clients raise errors of their own
+            pass  # a permission or an operation that is missing: the stream below works, or raises what is wrong
+    return _copy_as_stream(source_io, target_io, source, target)
+
+
+def is_local(io: FileIO, path: str) -> bool:
+    """Whether a path lies on this machine's file system, where copies wait for the processor, not for a server."""
+    return _local_path(io, path) is not None
+
+
+def _local_path(io: FileIO, path: str) -> str | None:
+    if not isinstance(io, PyArrowFileIO):
+        return None
+    scheme, netloc, local_path = io.parse_location(path, io.properties)
+    return local_path if isinstance(io.fs_by_scheme(scheme, netloc), LocalFileSystem) else None
+
+
+def _copy_local(source: str, target: str) -> int:
+    with open(source, "rb", buffering=0) as reading, _new_local_file(target) as writing:  # noqa: PTH123 - thousands of files, without a Path for each
+        shutil.copyfileobj(reading, writing, CHUNK_BYTES)
+        return writing.tell()
+
+
+def _new_local_file(path: str) -> RawFile:
+    """Refuse a file that exists: it may be another name of the source, and writing to it would empty the source."""
+    try:
+        return open(path, "xb", buffering=0)  # noqa: PTH123 - as above
+    except FileNotFoundError:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        return open(path, "xb", buffering=0)  # noqa: PTH123 - as above
+
+
+def _copy_in_storage(source_io: FileIO, target_io: FileIO, source: str, target: str) -> Callable[[], int] | None:
+    """Return the copy that the storage can make by itself; None if source and target have different clients."""
+    if isinstance(source_io, PyArrowFileIO) and isinstance(target_io, PyArrowFileIO):
+        return _copy_by_arrow(source_io, target_io, source, target)
+    if hasattr(source_io, "get_fs") and hasattr(target_io, "get_fs"):
+        # Only a file knows the account of an Azure location: get_fs is not given the location.
+        source_fs, target_fs = (io.new_input(path)._fs for io, path in ((source_io, source), (target_io, target)))  # type: ignore[attr-defined] # noqa: SLF001
+        if source_fs == target_fs:
+            return _with_size(lambda: source_fs.cp_file(source, target), target_io, target)
+    return None
+
+
+def _copy_by_arrow(
+    source_io: PyArrowFileIO, target_io: PyArrowFileIO, source: str, target: str
+) -> Callable[[], int] | None:
+    *source_place, source_path = source_io.parse_location(source, source_io.properties)
+    *target_place, target_path = target_io.parse_location(target, target_io.properties)
+    source_fs, target_fs = source_io.fs_by_scheme(*source_place), target_io.fs_by_scheme(*target_place)
+    if not source_fs.equals(target_fs):
+        return None
+    return _with_size(lambda: source_fs.copy_file(source_path, target_path), target_io, target)
+
+
+def _with_size(copy: Callable[[], object], target_io: FileIO, target: str) -> Callable[[], int]:
+    def copy_and_size() -> int:
+        copy()
+        return len(target_io.new_input(target))
+
+    return copy_and_size
+
+
+def _copy_as_stream(source_io: FileIO, target_io: FileIO, source: str, target: str) -> int:
+    copied = 0
+    with (
+        source_io.new_input(source).open(seekable=False) as reading,
+        target_io.new_output(target).create(overwrite=True) as writing,
+    ):
+        while chunk := reading.read(CHUNK_BYTES):
+            writing.write(chunk)
+            copied += len(chunk)
+    return copied

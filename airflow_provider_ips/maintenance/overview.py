@@ -1,0 +1,133 @@
+"""The commands that only read checkpoints: list, show, history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from airflow_provider_ips.checkpoints.iceberg import IcebergStore
+from airflow_provider_ips.checkpoints.variable import VariableStore
+from airflow_provider_ips.core.checkpoint.document import Checkpoint
+from airflow_provider_ips.core.checkpoint.entries import CommittedCapture, Intervention
+from airflow_provider_ips.core.errors import CheckpointError
+from airflow_provider_ips.core.positions import Position, format_time
+from airflow_provider_ips.maintenance.console import (
+    Console,
+    ConsumerOptions,
+    Row,
+    StoreOptions,
+    open_store,
+    read_existing,
+)
+
+
+def list_consumers(console: Console, options: StoreOptions) -> None:
+    """Print one row per consumer, also for damaged checkpoints."""
+    console.show(consumer_rows(open_store(console, options)))
+
+
+def consumer_rows(store: VariableStore | IcebergStore) -> list[Row]:
+    """Make one row per document, each of which is read once."""
+    return [_listed(*document) for document in store.documents()]
+
+
+def show(console: Console, options: ConsumerOptions) -> None:
+    """Print a consumer's position and pending range in each of its sources."""
+    console.show(source_rows(read_existing(open_store(console, options), options.consumer)))
+
+
+def history(console: Console, options: ConsumerOptions) -> None:
+    """Print what a consumer has committed, and the commands that changed its checkpoint."""
+    console.show(history_rows(read_existing(open_store(console, options), options.consumer)))
+
+
+def _listed(place: str, consumer: str | None, parse: Callable[[], Checkpoint | None]) -> Row:
+    row: Row = {"consumer": consumer or place, "sources": None, "last_commit": None, "pending_run": None}
+    if consumer is None:
+        return {**row, "problem": "damaged"}
+    try:
+        found = parse()
+    except CheckpointError as error:
+        return {**row, "problem": error.problem}
+    if found is None:
+        return {**row, "problem": "no document yet"}
+    row["sources"] = ", ".join(p.source.label for p in found.positions)
+    if found.history:
+        row["last_commit"] = format_time(found.history[-1].committed_at_ms)
+    if found.pending is not None:
+        row["pending_run"] = str(found.pending.run)
+    return {**row, "problem": None}
+
+
+def source_rows(checkpoint: Checkpoint) -> list[Row]:
+    """Make one row per source: its committed position, and the end of its pending range."""
+    pending = {} if checkpoint.pending is None else {r.source: r for r in checkpoint.pending.ranges}
+    committed = {p.source: p.position for p in checkpoint.positions}
+    return [
+        {
+            **source.to_json(),
+            **_place("", committed.get(source)),
+            **_place("pending_", pending[source].to_inclusive if source in pending else None),
+            "pending_run": str(checkpoint.pending.run) if checkpoint.pending and source in pending else None,
+        }
+        for source in sorted({*committed, *pending})
+    ]
+
+
+def history_rows(checkpoint: Checkpoint) -> list[Row]:
+    """Make one row per committed capture and source, and one per command, oldest first."""
+    commits = [(capture.committed_at_ms, row) for capture in checkpoint.history for row in _commit_rows(capture)]
+    commands = [(entry.at_ms, _command_row(entry)) for entry in checkpoint.interventions]
+    return [row for _, row in sorted((*commits, *commands), key=lambda entry: entry[0])]
+
+
+def _commit_rows(capture: CommittedCapture) -> list[Row]:
+    return [
+        {
+            "capture_id": capture.capture_id,
+            "run": "seed" if capture.run is None else str(capture.run),
+            "committed_at": format_time(capture.committed_at_ms),
+            **taken.source.to_json(),
+            "kind": taken.kind.value,
+            "from_snapshot": _snapshot(taken.from_exclusive),
+            "to_snapshot": _snapshot(taken.to_inclusive),
+        }
+        for taken in capture.ranges
+    ]
+
+
+def _command_row(entry: Intervention) -> Row:
+    return {
+        "capture_id": None,
+        "run": f"{entry.verb} by {entry.who}",
+        "committed_at": format_time(entry.at_ms),
+        **dict.fromkeys(("source", "branch", "kind", "from_snapshot", "to_snapshot")),
+    }
+
+
+def change_rows(before: Checkpoint | None, after: Checkpoint) -> list[Row]:
+    """Make one row per source: its position before and after a command."""
+    sources = {p.source for c in (before, after) if c is not None for p in c.positions}
+    return [
+        {
+            **source.to_json(),
+            "from_snapshot": _snapshot(None if before is None else before.position_of(source)),
+            "to_snapshot": _snapshot(after.position_of(source)),
+            "to_time": _place("", after.position_of(source))["committed_at"],
+        }
+        for source in sorted(sources)
+    ]
+
+
+def _place(prefix: str, position: Position | None) -> Row:
+    has_snapshot = position is not None and position.snapshot_id is not None
+    return {
+        f"{prefix}snapshot": _snapshot(position),
+        f"{prefix}committed_at": format_time(position.committed_at_ms) if position and has_snapshot else None,
+    }
+
+
+def _snapshot(position: Position | None) -> str | None:
+    """Show a position. The position in a table without a snapshot is not the same as no position."""
+    if position is None:
+        return None
+    return "empty table" if position.snapshot_id is None else str(position.snapshot_id)

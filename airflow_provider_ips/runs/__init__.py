@@ -1,0 +1,1 @@
+"""One execution of a capture, a commit or a backfill, step by step."""

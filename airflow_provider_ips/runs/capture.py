@@ -1,0 +1,134 @@
+"""One execution of an IpCaptureOperator: what it reads, refuses and captures, in order."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_provider_ips import dag_graph
+from airflow_provider_ips.core.checkpoint.document import Checkpoint
+from airflow_provider_ips.core.checkpoint.resolution import Fresh, Replay, Retry, resolve_capture
+from airflow_provider_ips.core.checkpoint.store import CheckpointStore
+from airflow_provider_ips.core.results.capture_record import CaptureRecord, FirstRun
+from airflow_provider_ips.runs import environment, preconditions
+from airflow_provider_ips.runs.claims import open_claims
+from airflow_provider_ips.runs.detached import DetachedRange
+from airflow_provider_ips.runs.environment import open_store
+from airflow_provider_ips.runs.evidence import target_heads, target_to_move
+from airflow_provider_ips.runs.pending import PendingRun
+from airflow_provider_ips.runs.request import CaptureParameters, CaptureRequest, read_request
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context, SkipMixin
+    from pyiceberg.catalog import Catalog
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureRun:
+    """The run of a capture task, and the parameters of its operator."""
+
+    context: Context
+    parameters: CaptureParameters
+
+    def execute(self) -> CaptureRecord:
+        """Read the request and the checkpoint, and capture from there or detached from it."""
+        context, parameters = self.context, self.parameters
+        target = target_to_move(context)
+        request = read_request(context, parameters)
+        self._confirm_claims(request)
+        catalog = environment.open_catalog(request.iceberg_conn_id)
+        request = replace(request, target_heads=target_heads(target, catalog))
+        store = open_store(parameters.checkpoint_store, iceberg_conn_id=request.iceberg_conn_id)
+        checkpoint = store.read(request.consumer)
+        if request.run_request.is_detached:
+            preconditions.refuse_if_overtaken(context, request, checkpoint)
+            return DetachedRange(
+                request=request,
+                catalog=catalog,
+                checkpoint=checkpoint,
+                refuse_conflict=lambda sources: preconditions.refuse_or_await_backfill(
+                    context, request, sources, waits=parameters.waits
+                ),
+                store=store,
+                now_ms=environment.now_ms(),
+            ).execute()
+        if dag_graph.commit_of(context["task"].task_id, context["dag"]) is None:
+            log.warning("No IpCommitOperator of this DAG commits this capture: the next run captures its range again.")
+        return PendingRun(
+            request=replace(request, first_runs=_first_runs(request, checkpoint)),
+            catalog=catalog,
+            store=store,
+            checkpoint=checkpoint,
+            resolution=self._resolve(request, store, checkpoint),
+            now_ms=environment.now_ms(),
+            refuse_new_range=lambda: self._refuse_new_range(request, catalog, checkpoint),
+            has_work_ahead=lambda: preconditions.has_work_ahead(context),
+        ).execute()
+
+    def _confirm_claims(self, request: CaptureRequest) -> None:
+        """A chunk may be cleared long after its backfill ended, when another one writes the same part of the target."""
+        if request.chunk is not None:
+            log.info("This is %s of the backfill.", request.chunk)
+            open_claims(self.context).confirm(request.run, request.chunk, now_ms=environment.now_ms())
+
+    def _resolve(
+        self, request: CaptureRequest, store: CheckpointStore, checkpoint: Checkpoint | None
+    ) -> Fresh | Retry | Replay:
+        """Decide whether the run repeats its range or takes a new one, unless it has to leave that to another run."""
+        if checkpoint is None or checkpoint.is_blank:
+            preconditions.refuse_lost_checkpoint(
+                self.context, request, store, has_default_consumer=self.parameters.consumer is None
+            )
+        resolution = resolve_capture(checkpoint, request.run, request.task_id)
+        preconditions.refuse_or_await_active_run(self.context, request, checkpoint, waits=self.parameters.waits)
+        if isinstance(resolution, Fresh) and resolution.note:
+            log.info("%s", resolution.note)
+        return resolution
+
+    def _refuse_new_range(self, request: CaptureRequest, catalog: Catalog, checkpoint: Checkpoint | None) -> None:
+        preconditions.refuse_if_set_back(request, catalog, checkpoint)
+        preconditions.refuse_if_overtaken(self.context, request, checkpoint)
+        preconditions.refuse_if_work_has_begun(self.context)
+
+
+def _first_runs(request: CaptureRequest, checkpoint: Checkpoint | None) -> tuple[FirstRun, ...]:
+    """List the sources that this consumer has never committed, which start by `initial`."""
+    return tuple(
+        FirstRun(source=table.table, initial=str(settings.initial))
+        for table, settings in request.sources
+        if checkpoint is None or checkpoint.position_of(table.source) is None
+    )
+
+
+def skip_downstream(context: Context, task: SkipMixin, *, direct_only: bool = False) -> None:
+    """Skip all downstream tasks but teardowns, or only the direct ones, and leave the others to their trigger rule."""
+    from airflow.sdk.definitions.mappedoperator import MappedOperator
+
+    ti, own = context["ti"], context["task"]
+    relatives = own.get_direct_relatives if direct_only else own.get_flat_relatives
+    tasks = [relative for relative in relatives(upstream=False) if not relative.is_teardown]
+    for line in skip_lines(sorted(relative.task_id for relative in tasks if dag_graph.is_capture(relative))):
+        log.info("%s", line)
+    is_mapped = ti.map_index is not None and ti.map_index >= 0
+    if is_mapped and not isinstance(context["dag"].task_dict[own.task_id], MappedOperator):
+        # Airflow looks up the tasks to skip by map index only if the task itself is expanded, not its task group.
+        raise AirflowSkipException("Nothing to process.")
+    task.skip(ti=ti, tasks=tasks)
+
+
+def skip_lines(captures: Sequence[str]) -> Iterator[str]:
+    """Say that downstream tasks are skipped, captures of further stages among them.
+
+    :param captures: the ids of the captures that are skipped.
+    """
+    yield "Skipping downstream tasks."
+    if captures:
+        yield f"Captures among them may have rows to process, of runs that failed: {', '.join(captures)}."
+        yield "To let them look: ignore_downstream_trigger_rules=False here, trigger_rule='none_failed' there."

@@ -1,0 +1,253 @@
+"""The steps that every capture takes, in one order, and the three kinds that differ in what they plan and write down.
+
+    open and plan all sources -> prepare all tables -> write the checkpoint, or not -> publish all tables -> record
+
+    kind of capture   plans                             before it publishes
+    NewRange          what came since the checkpoint    becomes the pending capture; an empty one is settled
+    RepeatedRange     what this run captured before     writes nothing, because the checkpoint has the range already
+    DetachedRange   what the run was triggered with   writes nothing, because it is in no checkpoint
+
+The order decides what a crash leaves: whatever can be refused is refused before anything is written, and the checkpoint
+has the range before the first ICDC table exists, so that a retry finds it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_ips.core.checkpoint.document import Checkpoint
+from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceRange
+from airflow_provider_ips.core.checkpoint.store import CheckpointStore
+from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.history.selections import CapturePlan, selection_mark
+from airflow_provider_ips.core.identifiers import Source, icdc_table_name
+from airflow_provider_ips.core.planning.uncommitted import ALL_COMMITTED, UncommittedCaptures
+from airflow_provider_ips.core.positions import Position
+from airflow_provider_ips.core.results.capture_record import CaptureContext, CaptureRecord, ChunkReference, SourceRecord
+from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+from airflow_provider_ips.iceberg.icdc.tables import PreparedIcdc
+from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
+from airflow_provider_ips.runs.request import CaptureRequest
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSource:
+    """One source and its plan. The history was read once, so that the end of the range cannot move any more."""
+
+    table: SourceTable
+    settings: CaptureSettings
+    history: IcebergSource
+    plan: CapturePlan
+    start: Position | None
+    """Where the range starts, as the checkpoint or the record keeps it; None for all rows of the table."""
+
+    uncommitted: UncommittedCaptures = ALL_COMMITTED
+
+
+class CaptureKind:
+    """What the kinds of captures do differently."""
+
+    request: CaptureRequest
+    is_replay = False
+    """Whether the run has committed this range before."""
+
+    @property
+    def capture_id(self) -> str:
+        """Name the capture; a retry has the same name, and so the same ICDC tables."""
+        raise NotImplementedError
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """Return what the ICDC tables say of themselves, as properties."""
+        return {"capture-id": self.capture_id, "consumer": self.request.consumer, "run": str(self.request.run)}
+
+    def plan(self, history: IcebergSource, table: SourceTable, settings: CaptureSettings) -> PlannedSource:
+        """Choose the range of one source."""
+        raise NotImplementedError
+
+    def check(self, sources: Sequence[PlannedSource]) -> Sequence[PlannedSource]:
+        """Refuse what may not be captured, and narrow what is captured in part, once all sources are planned."""
+        return sources
+
+    def ranges(self, sources: Sequence[PlannedSource]) -> Sequence[SourceRange]:
+        """Return the range of each source, and the names of its tables, which have not been made before."""
+        return new_ranges(self.request, sources, self.capture_id)
+
+    def before_publish(self, sources: Sequence[PlannedSource], ranges: Sequence[SourceRange]) -> bool:  # noqa: ARG002
+        """Write down what is about to be published. Returns whether the checkpoint has moved past it already."""
+        return False
+
+
+def plan_sources(request: CaptureRequest, catalog: Catalog, kind: CaptureKind) -> Sequence[PlannedSource]:
+    """Open all sources before any is planned, so that their ranges end close to each other."""
+    from airflow_provider_ips.iceberg.source.iceberg_source import open_source
+
+    histories = [open_source(catalog, table.source) for table, _ in request.sources]
+    return kind.check(
+        [
+            kind.plan(history, table, settings)
+            for history, (table, settings) in zip(histories, request.sources, strict=True)
+        ]
+    )
+
+
+def publish(
+    request: CaptureRequest, catalog: Catalog, kind: CaptureKind, sources: Sequence[PlannedSource]
+) -> CaptureRecord:
+    """Take the steps that follow the plans, and return the record."""
+    ranges = kind.ranges(sources)
+    prepared = _prepare(request, catalog, kind, sources, ranges)
+    if request.run_request.dry_run:
+        return record_of(request, [ready.preview() for ready in prepared], kind.capture_id)
+    is_settled = kind.before_publish(sources, ranges)
+    records = [ready.publish() for ready in prepared]
+    return record_of(request, records, kind.capture_id, is_replay=kind.is_replay, is_settled=is_settled)
+
+
+def write_over(store: CheckpointStore, read: Checkpoint | None, changed: Checkpoint | None) -> None:
+    """Write only over what was read: if another writer was faster, it is a conflict."""
+    if changed is not None and changed is not read:
+        store.write(changed, expected_revision=None if read is None else read.revision)
+
+
+def pending_capture(
+    request: CaptureRequest, capture_id: str, ranges: Sequence[SourceRange], started_at_ms: int
+) -> PendingCapture:
+    """Name what a task captures, for the checkpoint."""
+    return PendingCapture(
+        capture_id=capture_id,
+        run=request.run,
+        task_id=request.task_id,
+        started_at_ms=started_at_ms,
+        ranges=tuple(ranges),
+    )
+
+
+def rules_of(request: CaptureRequest, source: Source, settings: CaptureSettings, *, is_first: bool) -> str:
+    """Write down what chooses the rows of one source. If it is another text at a retry, the retry captures as new.
+
+    :param is_first: the source has no committed position, so that ``initial`` chooses, too
+    """
+    chosen = {"kind": request.run_request.kind.value, **({"initial": settings.initial} if is_first else {})}
+    return f"{source.full_label} {settings.selection_rules} {json.dumps(chosen, sort_keys=True)}"
+
+
+def new_ranges(request: CaptureRequest, sources: Sequence[PlannedSource], capture_id: str) -> list[SourceRange]:
+    """Name the ranges and tables of a capture that has not been made before.
+
+    A source that gained nothing gets a table without rows if another one gained some: a join reads both. A dry run, and
+    a run without rows whose downstream tasks are skipped, has no tables.
+    """
+    gained = any(not source.plan.is_empty for source in sources)
+    has_tables = not request.run_request.dry_run and (gained or not request.skip_if_empty)
+    return [_new_range(request, source, capture_id, has_tables=has_tables) for source in sources]
+
+
+def _rules(request: CaptureRequest, source: PlannedSource) -> str:
+    return rules_of(request, source.table.source, source.settings, is_first=source.start is None)
+
+
+def _mark(request: CaptureRequest, source: PlannedSource) -> str:
+    return selection_mark(_rules(request, source), source.plan)
+
+
+def marks(request: CaptureRequest, sources: Sequence[PlannedSource]) -> list[str]:
+    """Identify what each source's plan selects, and by which settings."""
+    return [_mark(request, source) for source in sources]
+
+
+def _new_range(request: CaptureRequest, source: PlannedSource, capture_id: str, *, has_tables: bool) -> SourceRange:
+    def table_name(role: str) -> str:
+        return f"{request.icdc_namespace}.{icdc_table_name(source.table.source, capture_id, role)}"
+
+    return SourceRange(
+        source=source.table.source,
+        kind=source.plan.kind,
+        from_exclusive=source.start,
+        to_inclusive=source.plan.to_inclusive,
+        icdc_table=table_name("") if has_tables else None,
+        before_table=table_name("before") if has_tables and source.settings.captures_changes else None,
+        attempted=source.uncommitted.first_end,
+        selection=_mark(request, source),
+    )
+
+
+def _prepare(
+    request: CaptureRequest,
+    catalog: Catalog,
+    kind: CaptureKind,
+    sources: Sequence[PlannedSource],
+    ranges: Sequence[SourceRange],
+) -> list[PreparedIcdc]:
+    from airflow_provider_ips.iceberg.icdc.namespace import check_icdc_namespace
+    from airflow_provider_ips.iceberg.icdc.tables import prepare_icdc
+
+    for namespace in {r.icdc_table.rpartition(".")[0] for r in ranges if r.icdc_table is not None}:
+        check_icdc_namespace(catalog, namespace)
+    prepared = [
+        prepare_icdc(
+            catalog,
+            source.history,
+            source.plan,
+            table=source.table,
+            settings=source.settings,
+            icdc_table=taken.icdc_table,
+            before_table=taken.before_table,
+            identity=kind.identity,
+            rules=_rules(request, source),
+            location=request.icdc_location,
+            for_preview=request.run_request.dry_run,
+        )
+        for source, taken in zip(sources, ranges, strict=True)
+    ]
+    for source, ready in zip(sources, prepared, strict=True):
+        _refuse_unknown_bounds(source, ready)
+    return prepared
+
+
+def _refuse_unknown_bounds(source: PlannedSource, ready: PreparedIcdc) -> None:
+    """Bounds of range columns become a filter in the job. Without them the job would read too much or too little."""
+    unknown = next((bound for bound in ready.ranges if not bound.known), None)
+    if unknown is None or source.plan.is_empty:
+        return
+    raise InputError(
+        f"range column {unknown.column!r} of {source.table.table}: {unknown.reason}",
+        consequence="Its lowest and highest captured value are unknown, and a job that filters by a guess loses rows",
+        remedy=f"take {unknown.column!r} out of range_columns and read the ICDC table itself, or have the writers "
+        f"keep its bounds: write.metadata.metrics.column.{unknown.column}=full",
+    )
+
+
+def record_of(
+    request: CaptureRequest,
+    sources: Sequence[SourceRecord],
+    capture_id: str,
+    *,
+    is_replay: bool = False,
+    is_settled: bool = False,
+) -> CaptureRecord:
+    """Put what was captured beside what was requested."""
+    chunk = request.chunk
+    return CaptureRecord(
+        capture_id=capture_id,
+        consumer=request.consumer,
+        mode=request.mode,
+        sources=tuple(sources),
+        context=CaptureContext(
+            run=request.run,
+            iceberg_conn_id=request.iceberg_conn_id,
+            engine_catalog=request.engine_catalog,
+            request=request.run_request,
+            chunk=None if chunk is None else ChunkReference(number=chunk.number, of=chunk.of, label=chunk.label),
+            first_runs=request.first_runs,
+            target_heads=request.target_heads,
+            replayed=is_replay,
+            settled=is_settled,
+        ),
+    )

@@ -1,0 +1,214 @@
+"""Which part of a target a backfill writes, across runs and DAGs: claims that plans keep in Variables.
+
+    plan           claims all its targets before it returns chunks, or none                 Claims.take
+    chunk          checks before it captures that the claim of its plan still holds         Claims.confirm
+    detached run   claims nothing, and fails or waits if a plan has claimed what it writes  Claims.find_conflict
+
+A claim counts while its run is active. It stays when the run has ended, because a chunk may be cleared later.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from airflow_provider_ips import dag_graph
+from airflow_provider_ips.checkpoints.variable import TaskVariables
+from airflow_provider_ips.core.backfill.claims import Claim, endless_wait_error, plan_conflict_error, target_prefix
+from airflow_provider_ips.core.errors import CheckpointConflictError, StoreUnavailableError
+from airflow_provider_ips.core.json_fields import PARSE_ERRORS
+from airflow_provider_ips.runs import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import NoReturn
+
+    from airflow.sdk import Context
+    from airflow.sdk.types import RuntimeTaskInstanceProtocol
+
+    from airflow_provider_ips.core.backfill.chunks import Chunk
+    from airflow_provider_ips.core.backfill.claims import Extent
+    from airflow_provider_ips.core.positions import RunIdentity
+    from airflow_provider_ips.dag_graph import CommitTask
+
+
+log = logging.getLogger(__name__)
+
+KEPT_MS: Final = 30 * 86_400_000
+"""How long the claim of a run that has ended stays: until then its chunks can be cleared one by one."""
+
+
+class ClaimVariables(TaskVariables):
+    """The Variables that hold claims: unlike checkpoints, they are deleted."""
+
+    def delete(self, key: str) -> None:
+        from airflow.sdk import Variable
+
+        Variable.delete(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """All claims, and which of their runs are active, as one task instance sees them."""
+
+    ti: RuntimeTaskInstanceProtocol
+    variables: ClaimVariables
+
+    def read(self, key: str) -> Claim | None:
+        """Read a claim; None if there is none."""
+        text = self.variables.get(key)
+        if text is None and key not in self.variables.keys(prefix=key):
+            return None
+        try:
+            return Claim.from_json(json.loads(text or ""))
+        except PARSE_ERRORS:
+            raise StoreUnavailableError(
+                f"Variable {key!r}, in which a backfill keeps what it writes, cannot be read",
+                consequence="Two backfills might write the same part of one target",
+                remedy="let the task run again once the API server answers; if the Variable was edited, delete it when "
+                "no backfill of that target is running",
+            ) from None
+
+    def take(self, claims: Sequence[Claim]) -> Claim | None:
+        """Claim all targets, or none: then return the claim of another run that conflicts.
+
+        None is written if one conflicts already: it would stop the chunks of that backfill. What an earlier attempt of
+        this task has claimed stays then, because its chunks may be running.
+        """
+        earlier = {claim.key: self.variables.get(claim.key) for claim in claims}
+        conflicting = self._first_conflict(claims)
+        if conflicting is not None:
+            return conflicting
+        for claim in claims:
+            self._write(claim)
+        # Another plan may have written after the first look. It looks again as well, so one of the two sees the other.
+        conflicting = self._first_conflict(claims)
+        if conflicting is not None:
+            for key, text in earlier.items():
+                self._restore(key, text)
+        return conflicting
+
+    def confirm(self, run: RunIdentity, chunk: Chunk, *, now_ms: int) -> None:
+        """Refuse a chunk unless its plan's claims still hold and no conflicting backfill was claimed since.
+
+        If one was and has ended, the claims are renewed: should that run be cleared now, it has to see this chunk's.
+        """
+        for key in chunk.claims:
+            claim = self.read(key)
+            if claim is None or (claim.run.dag_id, claim.run.run_id) != (run.dag_id, run.run_id):
+                raise _missing(key, chunk)
+            later = [
+                other
+                for other in self._others(claim)
+                if claim.conflicts_with(other) and other.claimed_at_ms >= claim.claimed_at_ms
+            ]
+            if active := next((other for other in later if self._is_active(other, claim.run)), None):
+                raise plan_conflict_error(claim, active)
+            if later:
+                self._renew(claim, now_ms)
+
+    def find_conflict(self, target: str, run: RunIdentity, extent: Extent) -> Claim | None:
+        """Find an active backfill that may write the same rows of a target as a detached capture of a run."""
+        return next(
+            (
+                claim
+                for claim in self._of_target(target)
+                if claim.conflicts_with_capture(run, extent) and self._is_active(claim, run)
+            ),
+            None,
+        )
+
+    def has_claimed(self, target: str, run: RunIdentity) -> bool:
+        """Tell whether a plan of this very run has claimed a target: other runs may be waiting for it."""
+        return any(claim.run.is_of_run(run) for claim in self._of_target(target))
+
+    def _renew(self, claim: Claim, now_ms: int) -> None:
+        renewed = replace(claim, claimed_at_ms=now_ms)
+        self._write(renewed)
+        if active := self._conflict(renewed, since_ms=claim.claimed_at_ms):
+            self._write(claim)
+            raise plan_conflict_error(claim, active)
+
+    def _first_conflict(self, claims: Sequence[Claim]) -> Claim | None:
+        return next((found for claim in claims if (found := self._conflict(claim)) is not None), None)
+
+    def _conflict(self, mine: Claim, *, since_ms: int = 0) -> Claim | None:
+        """Find an active backfill of the same target, claimed since then, and delete claims that are of no use."""
+        for other in self._others(mine):
+            is_active = self._is_active(other, mine.run)
+            if is_active and mine.conflicts_with(other) and other.claimed_at_ms >= since_ms:
+                return other
+            is_old = mine.claimed_at_ms - other.claimed_at_ms > KEPT_MS
+            # Read again: its run may have been cleared meanwhile, and have claimed the target again.
+            if is_old and not is_active and self.read(other.key) == other:
+                self._delete(other.key)
+        return None
+
+    def _others(self, mine: Claim) -> Iterator[Claim]:
+        return (claim for claim in self._of_target(mine.target, but=mine.key))
+
+    def _of_target(self, target: str, *, but: str | None = None) -> Iterator[Claim]:
+        for key in self.variables.keys(prefix=target_prefix(target)):
+            claim = None if key == but else self.read(key)
+            if claim is not None and claim.target == target:
+                yield claim
+
+    def _is_active(self, other: Claim, mine: RunIdentity) -> bool:
+        """Two plans of one run are both active, whatever the run's state."""
+        return other.run.is_of_run(mine) or environment.is_active(self.ti, other.run, mine=mine)
+
+    def _write(self, claim: Claim) -> None:
+        written = (
+            f"Which part of {claim.target!r} a backfill writes. Written by airflow-provider-ips; it may be deleted "
+            "when the run has ended."
+        )
+        self.variables.set(claim.key, json.dumps(claim.to_json()), description=written)
+
+    def _restore(self, key: str, text: str | None) -> None:
+        if text is None:
+            self.variables.delete(key)
+        else:
+            self._write(Claim.from_json(json.loads(text)))
+
+    def _delete(self, key: str) -> None:
+        try:
+            self.variables.delete(key)
+        except Exception as error:  # noqa: BLE001 - the claim of a run that has ended stops no other
+            log.warning("Variable %r, an old claim of a backfill, could not be deleted: %s", key, error)
+
+
+def open_claims(context: Context) -> Claims:
+    """Open the claims from within a task."""
+    return Claims(context["ti"], ClaimVariables())
+
+
+def targets_of(commits: Iterable[CommitTask]) -> tuple[str, ...]:
+    """List what commits say that the jobs before them write, as far as it is known before they run."""
+    return tuple(sorted({target.full_label for commit in commits for target in dag_graph.commit_targets(commit)}))
+
+
+def unnamed_target(dag_id: str) -> str:
+    """Name the target of a DAG that names none: its own backfills are compared with each other only."""
+    return f"whatever DAG {dag_id} writes"
+
+
+def fail_or_wait(context: Context, conflicting: Claim, refusal: CheckpointConflictError, *, waits: bool) -> NoReturn:
+    """Raise the refusal, or come back later where the task waits for the other backfill."""
+    if not waits:
+        raise refusal
+    dag, other = context["dag"], conflicting.run
+    is_one_at_a_time = other.dag_id == dag.dag_id and dag.max_active_runs == 1
+    if is_one_at_a_time and context["ti"].get_dr_count(dag_id=dag.dag_id, run_ids=[other.run_id], states=["queued"]):
+        raise endless_wait_error(context["task"].task_id, conflicting)
+    log.info("The backfill of run %s (%s) writes the same: waiting for it.", other, conflicting.description)
+    environment.come_back_later()
+
+
+def _missing(key: str, chunk: Chunk) -> CheckpointConflictError:
+    return CheckpointConflictError(
+        f"the Variable {key!r}, in which the backfill of {chunk} keeps what it writes, does not exist any more",
+        consequence="Another backfill may write the same part of the target",
+        remedy="clear the run from its IpBackfillOperator on",
+    )

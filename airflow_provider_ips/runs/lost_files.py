@@ -1,0 +1,80 @@
+"""Which files of its ICDC tables a failed job could not have read, because the source's maintenance removed them.
+
+An engine names the first file that is missing. Compaction and snapshot expiry of the source remove many at once, and
+which rows they held decides what to do next.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from airflow_provider_ips import dag_graph
+from airflow_provider_ips.core.errors import IpsError
+from airflow_provider_ips.runs import environment
+from airflow_provider_ips.runs.evidence import SUCCESS, instance_states
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow.sdk import Context
+
+    from airflow_provider_ips.core.results.capture_record import CaptureRecord
+    from airflow_provider_ips.iceberg.icdc.lost_files import LossReport
+
+
+log = logging.getLogger(__name__)
+
+MAX_FILES: Final = 10_000
+"""With 16 requests at a time, some tens of seconds on an object store."""
+
+
+def name_lost_files(context: Context) -> None:
+    """Log which files of the captured tables are missing, and the rows they held; an ``on_failure_callback`` for jobs.
+
+    Every task that pulls XComs of a capture has it. It costs one request for each captured file, so it runs only when a
+    task has failed, and skips tables of very many files. It never fails itself.
+    """
+    try:
+        for losses in _losses(context):
+            if losses.is_intact:
+                log.info("This failure is not due to a missing file: %s.", losses)
+            else:
+                log.error(
+                    "Maintenance of the source has removed files that this task was to read: %s. Clear the capture "
+                    "with its downstream tasks: it captures again, or says which rows are lost.",
+                    losses,
+                )
+    except IpsError as error:
+        log.warning("It is not known whether files of the captured tables are missing: %s", error)
+
+
+def _losses(context: Context) -> Iterator[LossReport]:
+    from airflow_provider_ips.iceberg.icdc.lost_files import find_losses
+
+    for record in _upstream_records(context):
+        catalog = environment.open_catalog(record.context.iceberg_conn_id)
+        for source in record.sources:
+            files = (source.captured.files or 0) + ((source.before.files or 0) if source.before else 0)
+            if files > MAX_FILES:
+                log.info(
+                    "%s: %s captured files are too many to check; airflow_provider_ips.iceberg.find_losses checks them",
+                    source.source,
+                    files,
+                )
+                continue
+            yield from (losses for table in source.icdc_tables if (losses := find_losses(catalog, table)) is not None)
+
+
+def _upstream_records(context: Context) -> Iterator[CaptureRecord]:
+    """Pull the records of the captures upstream of this task, in a mapped task group those of its index.
+
+    Only of captures that have succeeded: what Airflow removed, when a list got shorter, has left its XComs.
+    """
+    captures = [
+        task.task_id for task in context["task"].get_flat_relatives(upstream=True) if dag_graph.is_capture(task)
+    ]
+    for (task_id, map_index), state in instance_states(context, captures).items():
+        if state == SUCCESS:
+            found = context["ti"].xcom_pull(task_ids=[task_id], key="capture", map_indexes=map_index)
+            yield from (environment.read_record(raw, task_id=task_id) for raw in found or () if raw is not None)

@@ -1,0 +1,278 @@
+"""Whether a run may capture now: its checkpoint may be elsewhere, another run active, or its job have begun.
+
+refuse_lost_checkpoint       a first run whose consumer had a checkpoint under another name or in another store
+refuse_or_await_active_run   another run of the consumer has captured, and may still commit
+refuse_or_await_backfill     a backfill in chunks writes what the job of a detached run is going to write
+refuse_if_overtaken          a cleared run whose request is older than what was committed since
+refuse_if_work_has_begun     a new range in a run whose job has begun with the former one
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from airflow_provider_ips import dag_graph
+from airflow_provider_ips.checkpoints.iceberg import IcebergStore
+from airflow_provider_ips.checkpoints.variable import VariableStore
+from airflow_provider_ips.core.backfill.claims import Extent, capture_conflict_error
+from airflow_provider_ips.core.backfill.column_values import ChunkValues
+from airflow_provider_ips.core.checkpoint.document import Checkpoint
+from airflow_provider_ips.core.checkpoint.entries import PendingCapture, is_made_by
+from airflow_provider_ips.core.checkpoint.store import CheckpointStore
+from airflow_provider_ips.core.errors import ActiveRunError, CheckpointConflictError, EvidenceError, IpsError
+from airflow_provider_ips.core.identifiers import SHOWN_WHOLE, Source, TableIdentifier, name_digest, readable
+from airflow_provider_ips.core.requests import detached
+from airflow_provider_ips.core.requests.request import RunKind
+from airflow_provider_ips.runs import environment
+from airflow_provider_ips.runs.capture_steps import PlannedSource
+from airflow_provider_ips.runs.claims import fail_or_wait, open_claims, targets_of, unnamed_target
+from airflow_provider_ips.runs.environment import open_named_store
+from airflow_provider_ips.runs.evidence import BEGUN, SUCCESS, task_states
+from airflow_provider_ips.runs.request import CaptureRequest
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG, Context
+    from pyiceberg.catalog import Catalog
+
+
+log = logging.getLogger(__name__)
+
+
+def refuse_lost_checkpoint(
+    context: Context, request: CaptureRequest, store: CheckpointStore, *, has_default_consumer: bool
+) -> None:
+    """Refuse a first run where the consumer seems to have had a checkpoint under another name or in another store."""
+    _refuse_if_kept_elsewhere(store, request)
+    if has_default_consumer:
+        _refuse_if_renamed(store, context["dag"], context["task"].task_id, request)
+
+
+def _refuse_if_renamed(store: CheckpointStore, dag: DAG, task_id: str, request: CaptureRequest) -> None:
+    """Refuse a full first run if a task that this DAG no longer has captured the same sources.
+
+    The default consumer has the task's id in its name. One that was named explicitly survives a renaming.
+    """
+    if not any(settings.start.kind == "full" for _, settings in request.sources):
+        return
+    prefix, suffix = f"{dag.dag_id}.", request.consumer.removeprefix(f"{dag.dag_id}.{task_id}")
+    present = {name_digest(f"{prefix}{task}{suffix}") for task in dag.task_dict}
+    start = f"{readable(prefix, limit=SHOWN_WHOLE)}_"[:SHOWN_WHOLE]
+    end = readable(suffix, limit=SHOWN_WHOLE).removeprefix("t_") if suffix else ""
+
+    def may_be_former(shown: str, digest: str) -> bool:
+        """Read no document of others than tasks that are missing: a store may have thousands."""
+        is_whole = len(shown) < SHOWN_WHOLE
+        is_ours = shown.startswith(start) and (not is_whole or shown.endswith(end))
+        return digest not in present and (not shown or is_ours)
+
+    for other in store.consumers(is_wanted=may_be_former):
+        former = other.removeprefix(prefix).removesuffix(suffix)
+        if f"{prefix}{former}{suffix}" != other or former in dag.task_dict or not _reads(store, other, request):
+            continue
+        raise CheckpointConflictError(
+            f"task {task_id!r} of DAG {dag.dag_id!r} has no checkpoint, consumer {other!r} has one for its tables, "
+            f"and the DAG has no task {former!r} any more",
+            consequence="If the task was renamed, a first run would process the whole tables again",
+            remedy=f"set consumer={other!r} to go on from there, or another consumer name to start from the beginning",
+        )
+
+
+def _reads(store: CheckpointStore, consumer: str, request: CaptureRequest) -> bool:
+    checkpoint = store.read(consumer, even_if_moved=True)
+    mine = {table.source for table, _ in request.sources}
+    return checkpoint is not None and mine == {p.source for p in checkpoint.positions}
+
+
+def _refuse_if_kept_elsewhere(store: CheckpointStore, request: CaptureRequest) -> None:
+    """Refuse a first run in one store while the other one holds the consumer's checkpoint.
+
+    A deployment that has never used the Iceberg store need not be able to open it, so failing there is only logged.
+    """
+    consumer, conn_id = request.consumer, request.iceberg_conn_id
+    if isinstance(store, IcebergStore):
+        here, there = "iceberg", "variable"
+        found = open_named_store(there, iceberg_conn_id=conn_id).read(consumer, even_if_moved=True)
+    elif isinstance(store, VariableStore):
+        here, there = "variable", "iceberg"
+        try:
+            found = open_named_store(there, iceberg_conn_id=conn_id).read(consumer, even_if_moved=True)
+        except IpsError as error:
+            log.warning("It is not known whether consumer %s has a checkpoint in Iceberg: %s", consumer, error)
+            return
+    else:
+        return
+    if found is None:
+        return
+    raise CheckpointConflictError(
+        f"consumer {consumer!r} has no checkpoint in the store {here!r}, and one in {there!r}",
+        consequence="As a new consumer it would process its whole tables again",
+        remedy=f"to go on from there in {here!r}, `airflow ips move --consumer {consumer} --to {here}`; to stay with "
+        f"{there!r}, set [ips] checkpoint_store={there}; to start from the beginning, `airflow ips seed`",
+    )
+
+
+def refuse_or_await_active_run(
+    context: Context, request: CaptureRequest, checkpoint: Checkpoint | None, *, waits: bool
+) -> None:
+    """Fail or wait while another run may still write what it captured, as the pending capture or as a replay."""
+    begun = () if checkpoint is None else (checkpoint.pending, checkpoint.replaying)
+    for capture in begun:
+        if capture is not None and not is_made_by(capture, request.run, request.task_id):
+            _refuse_or_await(context, request, capture, waits=waits)
+
+
+def _refuse_or_await(context: Context, request: CaptureRequest, pending: PendingCapture, *, waits: bool) -> None:
+    if pending.run.is_of_run(request.run):
+        raise CheckpointConflictError(
+            f"another task instance of run {request.run} has captured for consumer {request.consumer!r} and not "
+            "committed",
+            consequence="Both would process the same rows, and one commit would move the checkpoint for both",
+            remedy="give each capture, and each instance of a mapped one, its own consumer; leaving consumer out does",
+        )
+    is_elsewhere = pending.run.deployment not in (None, request.run.deployment)
+    if not is_elsewhere and not environment.is_active(context["ti"], pending.run, mine=request.run):
+        return
+    if waits:
+        log.info("Run %s captured for %s and is still active: waiting for it.", pending.run, request.consumer)
+        environment.come_back_later()
+    if is_elsewhere:
+        raise ActiveRunError(
+            f"run {pending.run} of deployment {pending.run.deployment!r} has captured for consumer "
+            f"{request.consumer!r} and has not committed",
+            consequence="Whether it is still active cannot be asked from here, and both would process the same rows",
+            remedy="let it end there; if that deployment is down for good, or is this one with a new [api] base_url, "
+            f"`airflow ips abandon --consumer {request.consumer}`",
+        )
+    raise ActiveRunError(
+        f"run {pending.run} has captured for consumer {request.consumer!r}, has not committed, and is still active",
+        consequence="Both runs would process the same rows",
+        remedy="let it end, or mark it failed; set on_active_run='wait' to wait for it, or max_active_runs=1 on "
+        "the DAG to never have two",
+    )
+
+
+def refuse_if_set_back(request: CaptureRequest, catalog: Catalog, checkpoint: Checkpoint | None) -> None:
+    """Refuse a new range where an ICDC table shows that the consumer has captured since its checkpoint was written."""
+    from airflow_provider_ips.iceberg.icdc.leftovers import find_newer_table
+
+    found = find_newer_table(
+        catalog,
+        request.icdc_namespace,
+        request.consumer,
+        [table.source for table, _ in request.sources],
+        known=set() if checkpoint is None else checkpoint.known_tables,
+        after_ms=0 if checkpoint is None else checkpoint.changed_at_ms,
+    )
+    if found is not None:
+        raise CheckpointConflictError(
+            f"consumer {request.consumer!r} has made ICDC table {found}, which is newer than its checkpoint",
+            consequence="If an older checkpoint was restored, or it was lost, rows would be processed again",
+            remedy="restore the newest one, or set the position with `airflow ips seed --consumer "
+            f"{request.consumer}`; if all is right, drop {found} without purging; if another Airflow makes such "
+            "tables, give each its own icdc_namespace or consumer",
+        )
+
+
+def refuse_if_overtaken(context: Context, request: CaptureRequest, checkpoint: Checkpoint | None) -> None:
+    """Refuse a cleared run whose request is older than what was committed since, unless it captures current rows."""
+    if request.run_request.kind is not RunKind.USUAL and request.clear_number is None:
+        is_cleared = environment.clear_number(context) > 0
+        detached.refuse_if_overtaken(checkpoint, request.run, request.run_request, is_cleared=is_cleared)
+
+
+def refuse_if_work_has_begun(context: Context) -> None:
+    """Refuse a new range in a run whose job has begun: its success would count for rows that it never read.
+
+    That happens if the capture is cleared without its downstream tasks and cannot repeat its range, and if a trigger
+    rule lets the job start without waiting for the capture.
+    """
+    # All tasks in between, not only the required ones: a required task may read what another one has written.
+    begun = {task: state for task, state in _work_states(context).items() if state in BEGUN}
+    if not begun:
+        return
+    capture = context["task"]
+    listed = ", ".join(f"{name!r} is {state}" for name, state in sorted(begun.items()))
+    raise EvidenceError(
+        f"{capture.task_id!r} has a new range to capture in run {context['run_id']}, whose work has begun before: "
+        f"{listed}",
+        consequence="Its success would count for rows that it has not read, and they would be lost",
+        remedy=f"clear {capture.task_id!r} together with its downstream tasks; if none was cleared, let them wait for "
+        "the capture by their trigger rule",
+    )
+
+
+def has_work_ahead(context: Context) -> bool:
+    """Tell whether a job or a commit will run after this capture. If it alone was cleared, all have succeeded."""
+    return any(state != SUCCESS for state in _work_states(context, with_commit=True).values())
+
+
+def _work_states(context: Context, *, with_commit: bool = False) -> dict[str, str | None]:
+    dag = context["dag"]
+    capture = dag.task_dict[context["task"].task_id]
+    commit = dag_graph.commit_of(capture.task_id, dag)
+    if commit is None:
+        return {}
+    return task_states(context, [*dag_graph.tasks_between(capture, commit), *([commit.task_id] if with_commit else ())])
+
+
+def refuse_or_await_backfill(
+    context: Context, request: CaptureRequest, sources: Sequence[PlannedSource], *, waits: bool
+) -> None:
+    """Fail or wait while a backfill writes the same part of a target. A chunk has the claims of its own plan."""
+    if request.chunk is not None or all(source.plan.is_empty for source in sources):
+        return
+    claims, extent = open_claims(context), _extent_of(request, sources)
+    # Airflow's own backfill makes many runs, which are not looked after one by one, so they wait as well.
+    waits = waits or context["dag_run"].run_type == "backfill"
+    for target in _targets_of(context):
+        conflicting = claims.find_conflict(target, request.run, extent)
+        if conflicting is not None:
+            # Other runs may be waiting for what a plan of this run has claimed. If it waited for them, none would end.
+            waits = waits and not claims.has_claimed(target, request.run)
+            fail_or_wait(context, conflicting, capture_conflict_error(extent, conflicting), waits=waits)
+
+
+def _targets_of(context: Context) -> Sequence[str]:
+    """List the targets that the capture's commit names, those by a template included."""
+    dag, task = context["dag"], context["task"]
+    commit = dag_graph.commit_of(task.task_id, dag)
+    found = set() if commit is None else {*targets_of([commit]), *_rendered_target(context, commit.verify_target)}
+    if not found:
+        log.warning(
+            "No target is known: backfills of other DAGs that write the same table at the same time are not noticed. "
+            "Name it at the commit, by verify_target or target_assets"
+        )
+    return sorted(found) or [unnamed_target(dag.dag_id)]
+
+
+def _rendered_target(context: Context, target: str | None) -> Sequence[str]:
+    """Render a target that is a template, unless it needs what only the job will push."""
+    with suppress(Exception):
+        name = str(context["task"].render_template(target, context))
+        TableIdentifier.parse(name)
+        return (Source(name).full_label,)
+    return ()
+
+
+def _extent_of(request: CaptureRequest, sources: Sequence[PlannedSource]) -> Extent:
+    """Return the values of the column by which a backfill of the same partitions would be cut.
+
+    A range and a refresh may reach any row of the target. A plan has one source, so several sources cannot be compared
+    with any.
+    """
+    from airflow_provider_ips.iceberg.partitions.backfill_units import chunk_column, units_of
+
+    if len(sources) > 1:
+        return Extent(source=None, column=None, spans=None)
+    (source,) = sources
+    if request.run_request.kind is not RunKind.PARTITIONS:
+        return Extent(source=source.table.source, column=None, spans=None)
+    column = chunk_column(source.history, request.run_request.partitions, None)
+    if column is None:
+        return Extent(source=source.table.source, column=None, spans=None)
+    units = units_of(source.history, source.plan, column)
+    values = ChunkValues.of([unit.values for unit in units if unit.values is not None], column=column, field_id=None)
+    return Extent(source=source.table.source, column=column, spans=values.comparable_ends)

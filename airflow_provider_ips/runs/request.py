@@ -1,0 +1,179 @@
+"""What one run of a capture is requested to do, by its chunk, its params or Airflow's own backfill, and for whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_ips import config
+from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.requests.request import LIMITS, PREFIX, RunKind, RunRequest
+from airflow_provider_ips.runs import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from airflow.sdk import Context
+
+    from airflow_provider_ips.core.backfill.chunks import Chunk
+    from airflow_provider_ips.core.checkpoint.store import CheckpointStore
+    from airflow_provider_ips.core.positions import RunIdentity
+    from airflow_provider_ips.core.results.capture_record import FirstRun, TargetHead
+    from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureParameters:
+    """The parameters of an IpCaptureOperator, rendered and checked."""
+
+    sources: tuple[tuple[SourceTable, CaptureSettings], ...]
+    iceberg_conn_id: str
+    consumer: str | None
+    mode: str
+    icdc_namespace: str | None
+    icdc_location: str | None
+    engine_catalog: str | None
+    checkpoint_store: CheckpointStore | str | None
+    skip_if_empty: bool
+    waits: bool
+    """Whether it waits for other runs that are active, instead of failing."""
+
+    follow_params: bool
+    chunk: object
+    backfill_partitions: Callable[[], str | None]
+    """Renders the filter for runs of Airflow's own backfill. Called in these runs only: others may have no data
+    interval, and then it cannot be rendered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureRequest:
+    """What one run captures: the parameters of its operator, and what the run is requested to do."""
+
+    consumer: str
+    run: RunIdentity
+    sources: tuple[tuple[SourceTable, CaptureSettings], ...]
+    mode: str
+    iceberg_conn_id: str
+    icdc_namespace: str
+    icdc_location: str | None
+    skip_if_empty: bool
+    history_length: int
+    task_id: str | None = None
+    engine_catalog: str | None = None
+    run_request: RunRequest = field(default_factory=RunRequest)
+    chunk: Chunk | None = None
+    """The part of a backfill that the run takes."""
+
+    clear_number: int | None = None
+    """How often the run was cleared, if it captures the rows as they are then; None if it repeats its range."""
+
+    target_heads: tuple[TargetHead, ...] = ()
+    first_runs: tuple[FirstRun, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what fits only one table where there are several."""
+        names = [table.table for table, _ in self.sources]
+        chunk, request = self.chunk, self.run_request
+        if chunk is not None and [table.source for table, _ in self.sources] != [chunk.source]:
+            raise InputError(
+                f"{chunk} is of {chunk.source.label!r}, and {', '.join(names)} is to be captured",
+                consequence="What was planned would not be what is processed",
+                remedy="name the same one table in source_table of the IpBackfillOperator and source_tables of the "
+                "capture; a job that joins others reads them in full",
+            )
+        snapshot_id = request.since_snapshot or request.until_snapshot
+        if snapshot_id is not None and len(names) > 1:
+            raise InputError(
+                f"snapshot {snapshot_id} was requested, and {len(names)} tables are captured together: "
+                f"{', '.join(names)}",
+                consequence="A snapshot belongs to one table, so the others would have no range",
+                remedy=f"request a moment: {PREFIX}run='time', {PREFIX}since_time, {PREFIX}until_time",
+            )
+
+
+def read_request(context: Context, parameters: CaptureParameters) -> CaptureRequest:
+    """Find out what this run captures."""
+    run = environment.run_identity(context)
+    run_request, chunk, is_as_of_now = _read_run_request(context, parameters)
+    return CaptureRequest(
+        consumer=parameters.consumer or _default_consumer(context, run, parameters),
+        run=run,
+        sources=parameters.sources,
+        mode=parameters.mode,
+        iceberg_conn_id=parameters.iceberg_conn_id,
+        engine_catalog=parameters.engine_catalog,
+        icdc_namespace=parameters.icdc_namespace or config.ICDC_NAMESPACE.read(),
+        icdc_location=parameters.icdc_location,
+        skip_if_empty=parameters.skip_if_empty,
+        history_length=config.history_length(),
+        task_id=context["task"].task_id,
+        run_request=run_request,
+        chunk=chunk,
+        clear_number=environment.clear_number(context) if is_as_of_now else None,
+    )
+
+
+def _default_consumer(context: Context, run: RunIdentity, parameters: CaptureParameters) -> str:
+    """Name the consumer of a capture that names none.
+
+    Instances of a mapped capture have one task id and different tables, so each has a checkpoint by its tables.
+    """
+    name = f"{run.dag_id}.{context['task'].task_id}"
+    return name if run.map_index < 0 else f"{name}.{'+'.join(t.source.label for t, _ in parameters.sources)}"
+
+
+def _read_run_request(context: Context, parameters: CaptureParameters) -> tuple[RunRequest, Chunk | None, bool]:
+    """Find out what a run is requested to capture, and whether as of now, also if it is cleared.
+
+    A chunk goes first: its plan has read the run's params already.
+    """
+    if parameters.chunk is not None:
+        from airflow_provider_ips.core.backfill.chunks import Chunk
+
+        part = Chunk.from_json(parameters.chunk)
+        return part.request, part, part.is_of_partitions and part.as_of_snapshot is None
+    request = _checked(_params(context)) if parameters.follow_params else RunRequest()
+    is_backfill = request.is_usual and context["dag_run"].run_type == "backfill"
+    partitions = parameters.backfill_partitions() if is_backfill else None
+    if partitions is None:
+        return request, None, False
+    return RunRequest(kind=RunKind.PARTITIONS, partitions=partitions, everything=True), None, True
+
+
+def read_backfill_params(context: Context, *, follow_params: bool) -> tuple[RunRequest, RunRequest]:
+    """Read the params of a backfill: the request, and apart from it the limits.
+
+    In a backfill limits bound each chunk in place of the range, so they fit every kind of request.
+    """
+    if not follow_params:
+        return RunRequest(), RunRequest()
+    params = _params(context)
+    limits = {name: params[name] for name in (f"{PREFIX}{limit}" for limit in LIMITS) if name in params}
+    rest = {name: value for name, value in params.items() if name not in limits}
+    return _checked(rest), RunRequest.from_params(limits)
+
+
+def _params(context: Context) -> Mapping[str, Any]:
+    params = context["params"]
+    _refuse_lost_conf(params, context["dag_run"].conf or {})
+    return params
+
+
+def _checked(params: Mapping[str, Any]) -> RunRequest:
+    request = RunRequest.from_params(params)
+    if request.partitions is not None:
+        from airflow_provider_ips.iceberg.partitions.filters import parse_filter
+
+        parse_filter(request.partitions)
+    return request
+
+
+def _refuse_lost_conf(params: Mapping[str, Any], conf: Mapping[str, Any]) -> None:
+    """Refuse a run whose conf does not reach its params: it would not even notice that it is to be a dry run."""
+    for name, value in conf.items():
+        if name.startswith(PREFIX) and (name not in params or params[name] != value):
+            raise InputError(
+                f"the run's conf has {name}={value!r}, which Airflow does not pass on to its params",
+                consequence="The run would do something else than it was triggered for",
+                remedy="set [core] dag_run_conf_overrides_params=True",
+            )
