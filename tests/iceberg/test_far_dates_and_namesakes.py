@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, MonthTransform, YearTransform
+from hypothesis import given
+from hypothesis import strategies as st
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    YearTransform,
+)
+from pyiceberg.types import DateType, TimestampType, TimeType
 
-from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.errors import InputError, UnsupportedTableError
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.iceberg import capture, captured_partitions
 from airflow_provider_ips.iceberg.partitions.backfill_units import ColumnSpans
+from airflow_provider_ips.iceberg.partitions.partition_fields import EPOCH, named_values, to_json_value
 from airflow_provider_ips.iceberg.partitions.partition_sets import written_partitions
 from airflow_provider_ips.iceberg.source.iceberg_source import open_source
 from tests.iceberg.filtered_tables import data_file
@@ -53,6 +64,45 @@ def test_one_far_date_does_not_stop_filters_and_backfills(
     ranged = ColumnSpans(table.refresh().metadata, column).held(table.spec().spec_id, (value_of(transform, far),))
     assert ranged.span is not None
     assert not ranged.span.is_unbounded
+
+
+@given(days=st.integers(min_value=-719_162, max_value=2_932_896), microseconds=st.integers(0, 86_399_999_999))
+def test_days_and_timestamps_of_four_digit_years_are_shown_as_python_shows_them(days: int, microseconds: int) -> None:
+    """The law that the years beyond continue."""
+    moment = EPOCH.replace(tzinfo=None) + timedelta(days=days, microseconds=microseconds)
+    assert to_json_value(DateType(), days) == moment.date().isoformat()
+    assert to_json_value(TimestampType(), days * 86_400_000_000 + microseconds) == moment.isoformat()
+
+
+@pytest.mark.parametrize(
+    ("days", "shown"),
+    [
+        (2_932_897, "+10000-01-01"),
+        (-719_163, "0000-12-31"),
+        (-719_529, "-0001-12-31"),
+        (2**31 - 1, "+5881580-07-11"),
+        (-(2**31), "-5877641-06-23"),
+    ],
+)
+def test_a_day_beyond_the_calendar_of_python_is_shown_as_java_shows_it(days: int, shown: str) -> None:
+    """The outermost two are the first and last day of ``java.time`` in so many days."""
+    assert to_json_value(DateType(), days) == shown
+
+
+def test_a_partition_beyond_the_year_9999_is_shown(catalog: SqlCatalog) -> None:
+    """Spark writes such dates, PyIceberg cannot; one mistyped year in a row is enough."""
+    schema = pa.schema([("id", pa.int64()), ("day", pa.date32()), ("at", pa.timestamp("us"))])
+    table = catalog.create_table("db.t", schema=schema, properties={"format-version": "2"})
+    with table.update_spec() as update:
+        update.add_field("day", IdentityTransform(), "by_day").add_field("at", HourTransform(), "by_hour")
+    shown = named_values(table.metadata, table.spec().spec_id, (2_932_897, 2_932_897 * 24 + 7))
+    assert shown == [("by_day", "+10000-01-01"), ("by_hour", "+10000-01-01-07")]
+
+
+def test_a_time_of_day_beyond_the_day_is_damage() -> None:
+    """It cannot be what a writer has written."""
+    with pytest.raises(UnsupportedTableError, match="time of day"):
+        to_json_value(TimeType(), 2**62)
 
 
 def value_of(transform: Any, day: date) -> int:

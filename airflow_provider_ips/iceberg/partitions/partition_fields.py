@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from pyiceberg.conversions import from_bytes
-from pyiceberg.transforms import DayTransform, IdentityTransform, VoidTransform
+from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, VoidTransform
 from pyiceberg.types import (
     DateType,
     DoubleType,
@@ -40,6 +40,8 @@ FOUR_BYTES: Final = 4
 """The size of an int, a float or a date: a bound from before its column was promoted to a longer type."""
 
 MICROSECONDS_A_DAY: Final = 86_400_000_000
+DAYS_IN_400_YEARS: Final = 146_097
+LAST_YEAR_OF_FOUR_DIGITS: Final = 9999
 
 
 def decode_bound(field_type: PrimitiveType, raw: bytes) -> Any:  # noqa: ANN401 - a bound has its column's type
@@ -72,24 +74,34 @@ def to_json_value(field_type: IcebergType, value: Any) -> Any:  # noqa: ANN401 -
 
 
 def _date(days: int) -> str:
-    return (EPOCH_DAY + timedelta(days=days)).isoformat()
+    """A day also beyond the years 1 to 9999 of Python, as ISO and Spark write it: ``+10000-01-01``.
+
+    The calendar repeats every 400 years, so a far day is shown by its twin in the years 1970 to 2369.
+    """
+    cycles, days = divmod(days, DAYS_IN_400_YEARS)
+    twin = EPOCH_DAY + timedelta(days=days)
+    year = twin.year + 400 * cycles
+    sign = "+" if year > LAST_YEAR_OF_FOUR_DIGITS else "-" if year < 0 else ""
+    return f"{sign}{abs(year):04d}-{twin:%m-%d}"
 
 
 def _timestamp(microseconds: int) -> str:
-    return (EPOCH + timedelta(microseconds=microseconds)).replace(tzinfo=None).isoformat()
+    days, rest = divmod(microseconds, MICROSECONDS_A_DAY)
+    return f"{_date(days)}T{_time(rest)}"
 
 
 def _timestamptz(microseconds: int) -> str:
-    return (EPOCH + timedelta(microseconds=microseconds)).isoformat()
+    return _timestamp(microseconds) + "+00:00"
 
 
 def _nanoseconds(value: int) -> str:
-    whole = EPOCH + timedelta(seconds=value // 1_000_000_000)
-    return f"{whole.replace(tzinfo=None).isoformat()}.{value % 1_000_000_000:09d}"
+    seconds, rest = divmod(value, 1_000_000_000)
+    return f"{_timestamp(seconds * 1_000_000)}.{rest:09d}"
 
 
 def _time(microseconds: int) -> str:
-    return (EPOCH + timedelta(microseconds=microseconds)).time().isoformat()
+    with parsing(f"a time of day of {microseconds} microseconds"):
+        return (EPOCH + timedelta(microseconds=microseconds)).time().isoformat()
 
 
 _RENDERERS: Final[tuple[tuple[Any, Callable[[int], str]], ...]] = (
@@ -127,6 +139,9 @@ def shown_value(metadata: TableMetadata, field: PartitionField, value: Any) -> A
     result_type = field.transform.result_type(column_type)
     if isinstance(field.transform, DayTransform):
         return to_json_value(DateType(), value)
+    if isinstance(field.transform, HourTransform):
+        days, hours = divmod(value, 24)
+        return f"{_date(days)}-{hours:02d}"
     if isinstance(field.transform, IdentityTransform):
         return to_json_value(result_type, value)
     return field.transform.to_human_string(result_type, value)

@@ -1,7 +1,8 @@
 """Give every reader bytes, documents and texts that nobody should write, and see only errors of ours, soon.
 
 python -m tests.system.fuzz --seconds 60 --seed 7
-python -m tests.system.fuzz --only filters --seed 7 --first 1203 --seconds 1
+python -m tests.system.fuzz --count 2000 --seed 7
+python -m tests.system.fuzz --only filters --seed 7 --first 1203 --count 1
 
 The law: a reader answers, or raises an error of this package, within a few seconds and without much memory. What
 breaks it is printed with the command that repeats it.
@@ -19,6 +20,8 @@ import traceback
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+from uuid import UUID
 
 from airflow_provider_ips.core.errors import IpsError
 from tests.system.fuzz.cases import cases
@@ -39,21 +42,25 @@ def main() -> int:
     """Exit with 1 if a case broke the law."""
     parser = argparse.ArgumentParser(prog="python -m tests.system.fuzz")
     parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("--count", type=int, help="of cases for each reader, however long they take")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--first", type=int, default=0, help="the number of the first case")
     parser.add_argument("--only", default="", help="the name of one reader")
     options = parser.parse_args()
     signal.signal(signal.SIGALRM, _too_slow)
     with tempfile.TemporaryDirectory(prefix="ips-fuzz-") as folder:
-        readers = {name: read for name, read in cases(Path(folder)).items() if options.only in ("", name)}
+        # The same ids in every run, so that a case is the same, too. Names of folders are of one length.
+        ids = Random(options.seed)  # noqa: S311 - a seed repeats it
+        with patch("uuid.uuid4", lambda: UUID(int=ids.getrandbits(128), version=4)):
+            readers = {name: read for name, read in cases(Path(folder)).items() if options.only in ("", name)}
         number, broken, end = options.first, 0, time.monotonic() + options.seconds
-        while time.monotonic() < end and broken < 5:
+        while broken < 5 and (number < options.first + options.count if options.count else time.monotonic() < end):
             for name, read in readers.items():
                 rng = Random(f"{options.seed} {number} {name}")  # noqa: S311 - a seed repeats it
                 failure = _failure_of(read, rng)
                 if failure:
                     broken += 1
-                    again = f"--only {name} --seed {options.seed} --first {number} --seconds 1"
+                    again = f"--only {name} --seed {options.seed} --first {number} --count 1"
                     print(f"{name}: {failure}\n    python -m tests.system.fuzz {again}\n")
             number += 1
     print(
