@@ -17,11 +17,8 @@ class HeadEvidence(KeptObject):
     live_manifests: str
     """A digest of the manifests that may list live files. They never change, so the same digest is the same rows."""
 
-    newest_writer: SnapshotId | None
-    """The snapshot that wrote the newest manifest of the list: the snapshot itself, or an ancestor of it."""
-
-    newest_number: int
-    """The sequence number of that manifest."""
+    has_deletes: bool
+    """Whether delete files applied to its rows: then a later snapshot may show rows again that were deleted here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

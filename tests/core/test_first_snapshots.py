@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_ips.core.errors import GapError
-from airflow_provider_ips.core.history.snapshots import head_position
+from airflow_provider_ips.core.history.snapshots import head_position, take_evidence
 from airflow_provider_ips.core.lineage.expired_history import is_first_snapshot
 from airflow_provider_ips.core.lineage.walk import prove_lineage
 from airflow_provider_ips.core.planning.plan import plan_capture
@@ -160,7 +160,7 @@ def test_a_catalog_that_shows_the_current_snapshot_alone_is_resynchronised_by_nu
     """As Nessie's REST catalog does: no parent, no log, and growing sequence numbers."""
     history = InMemoryHistory("db.t")
     history.append()
-    checkpoint = history.append()
+    checkpoint = take_evidence(history, history.append())
     history.append(files=2)
     last = history.append(files=3)
     for snapshot_id in (1, 2, 3):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_ips.core.errors import CatalogError, GapError
-from airflow_provider_ips.core.history.files import DATA
+from airflow_provider_ips.core.history.files import DATA, Content
 from airflow_provider_ips.core.history.selections import Take
 from airflow_provider_ips.core.lineage.resync import preview_resync
 from airflow_provider_ips.core.planning.plan import plan_capture
@@ -68,6 +68,20 @@ def test_a_cherry_picked_snapshot_may_have_been_processed_where_it_came_from() -
     history.snapshots[4] = replace(facts, summary={**facts.summary, "source-snapshot-id": "2"})
     history.written[4] = history.snapshots[4]
     assert "a superset: snapshot 4" in remedy(history, lost)
+
+
+def test_a_row_restored_after_the_rollback_is_not_taken_for_processed() -> None:
+    """Its file is older than the checkpoint, which did not show the row."""
+    history = InMemoryHistory("db.t")
+    history.append()
+    deleted = history.delete_rows()
+    lost = history.append()
+    history.rollback(deleted)
+    delete = next(file for file in history.live_entries(history.head_id) if file.content is not Content.DATA)
+    history.commit("delete", remove=[delete.path])
+    history.append()
+    with pytest.raises(GapError, match="deleted rows may have been restored"):
+        plan_capture(history, committed=lost, settings=CaptureSettings(on_gap="resync"))
 
 
 @pytest.mark.parametrize("format_version", [1, 2])

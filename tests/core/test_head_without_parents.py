@@ -68,15 +68,49 @@ def paths(history: InMemoryHistory, plan: CapturePlan) -> set[str]:
 
 def test_what_the_checkpoints_snapshot_wrote_proves_that_the_head_descends_from_it(history: InMemoryHistory) -> None:
     """So all files with a lower number were there, and were processed."""
-    checkpoint = head_position(history)
+    checkpoint = head_checkpoint(history)
     history.append(files=2)
     history.append(files=3)
     assert len(paths(history, resync(history, checkpoint))) == 5
 
 
+def test_deleted_rows_that_an_expired_snapshot_may_have_restored_are_not_taken_for_processed(
+    history: InMemoryHistory,
+) -> None:
+    """They lie in files that are older than the checkpoint by number, and were not live there."""
+    history.delete_rows()
+    checkpoint = head_checkpoint(history)
+    history.merge_append(files=2)
+    history.append(files=3)
+    with pytest.raises(GapError, match="cannot be resynchronised"):
+        resync(history, checkpoint)
+
+
+def test_an_append_alone_leaves_all_older_manifests_as_they_were(history: InMemoryHistory) -> None:
+    """The deletes among them apply as they did at the checkpoint, so nothing was restored."""
+    history.delete_rows()
+    checkpoint = head_checkpoint(history)
+    history.append(files=3)
+    assert len(paths(history, resync(history, checkpoint))) == 3
+
+
+def test_the_writer_before_a_delete_is_not_the_checkpoint(history: InMemoryHistory) -> None:
+    """At an empty commit after a delete, an ancestor wrote the newest manifest: after a rollback to it, rows are live
+    that the checkpoint did not have.
+    """
+    before = head_position(history)
+    history.remove()
+    history.commit("append")
+    checkpoint = head_checkpoint(history)
+    history.rollback(before)
+    history.append(files=3)
+    with pytest.raises(GapError, match="cannot be resynchronised"):
+        plan_capture(history, committed=checkpoint, settings=CaptureSettings(on_gap="resync"))
+
+
 def test_merged_manifests_still_say_which_snapshot_added_a_file(history: InMemoryHistory) -> None:
     """By the snapshot id of each entry."""
-    checkpoint = head_position(history)
+    checkpoint = head_checkpoint(history)
     history.merge_append(files=2)
     history.merge_append(files=3)
     assert len(paths(history, resync(history, checkpoint))) == 5

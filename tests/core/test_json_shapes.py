@@ -46,14 +46,14 @@ HEAD = Position(
     snapshot_id=2**60,
     sequence_number=4,
     committed_at_ms=1_790_856_000_000,
-    evidence=HeadEvidence(live_manifests="abc", newest_writer=2**61, newest_number=3),
+    evidence=HeadEvidence(live_manifests="abc", has_deletes=True),
 )
 ROOTLESS = Position(
     table_uuid="u",
     snapshot_id=5,
     sequence_number=4,
     committed_at_ms=7,
-    evidence=HeadEvidence(live_manifests="abc", newest_writer=None, newest_number=0),
+    evidence=HeadEvidence(live_manifests="abc", has_deletes=False),
 )
 MAIN, AUDIT = Source("db.t"), Source("db.t", "audit")
 VOLUME, UNKNOWN = (

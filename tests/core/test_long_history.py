@@ -36,9 +36,7 @@ def positions(seed: int) -> list[list[Position]]:
 
     def position(table_uuid: str, number: int) -> Position:
         snapshot_id = source.getrandbits(62)
-        evidence = HeadEvidence(
-            live_manifests=f"{source.getrandbits(128):032x}", newest_writer=snapshot_id, newest_number=number
-        )
+        evidence = HeadEvidence(live_manifests=f"{source.getrandbits(128):032x}", has_deletes=False)
         return Position(
             table_uuid=table_uuid,
             snapshot_id=snapshot_id,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_ips.core.errors import GapError, UnsupportedTableError
+from airflow_provider_ips.core.history.snapshots import take_evidence
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.planning.plan import plan_capture
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
@@ -42,7 +43,8 @@ def catalog(tmp_path: Path) -> SqlCatalog:
 
 def position(catalog: SqlCatalog) -> Position:
     """The position of a consumer that has processed everything."""
-    return open_source(catalog, Source("db.t")).position
+    source = open_source(catalog, Source("db.t"))
+    return take_evidence(source, source.position)
 
 
 def take(catalog: SqlCatalog, committed: Position | None, **settings: str) -> SourceRecord:

@@ -48,13 +48,12 @@ class Defect:
     there is no repair: then the name is one of `KNOWN`."""
 
 
-def _same_newest_writer(history: TableHistory, position: Position, head: SnapshotFacts | None) -> bool:
+def _no_newer_manifest(history: TableHistory, position: Position, head: SnapshotFacts | None) -> bool:
     """A head that wrote no manifest was taken to have done nothing."""
     if head is None or position.evidence is None or position.table_uuid != history.table_uuid:
         return False
-    listed = [m for m in history.reads_manifests(head.snapshot_id) if m.added_snapshot_id is not None]
-    newest = max(listed, key=lambda manifest: manifest.sequence_number, default=None)
-    return newest is not None and newest.added_snapshot_id == position.evidence.newest_writer
+    listed = history.reads_manifests(head.snapshot_id)
+    return bool(listed) and max(m.sequence_number for m in listed) <= position.sequence_number
 
 
 def _is_ancestor(history: TableHistory, position: Position, ancestor_id: int) -> bool:
@@ -109,7 +108,7 @@ DEFECTS: Final = (
     Defect(
         name="A1: a head without a trace has done nothing",
         theme="lost history",
-        planted={f"{CORE}.planning.plan.holds_what_it_held": _same_newest_writer},
+        planted={f"{CORE}.planning.plan.holds_what_it_held": _no_newer_manifest},
     ),
     Defect(
         name="A2: ancestors of the checkpoint are processed",

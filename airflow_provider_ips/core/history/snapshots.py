@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from airflow_provider_ips.core.errors import GapError
-from airflow_provider_ips.core.history.files import FileFacts, ManifestFacts
+from airflow_provider_ips.core.history.files import DELETES, FileFacts, ManifestFacts
 from airflow_provider_ips.core.identifiers import digest
 from airflow_provider_ips.core.positions import HeadEvidence, Position, format_time
 
@@ -142,14 +142,13 @@ def take_evidence(history: TableHistory, position: Position) -> Position:
     if snapshot is None:
         return position
     manifests = history.reads_manifests(snapshot.snapshot_id)
-    written = [manifest for manifest in manifests if manifest.added_snapshot_id is not None]
-    newest = max(written, key=lambda manifest: manifest.sequence_number, default=None)
-    evidence = HeadEvidence(
-        live_manifests=digest_of_live_manifests(manifests),
-        newest_writer=None if newest is None else newest.added_snapshot_id,
-        newest_number=0 if newest is None else newest.sequence_number,
-    )
+    evidence = HeadEvidence(live_manifests=digest_of_live_manifests(manifests), has_deletes=list_deletes(manifests))
     return replace(position, evidence=evidence)
+
+
+def list_deletes(manifests: Iterable[ManifestFacts]) -> bool:
+    """Whether any of the manifests may list a live delete file."""
+    return any(m.content == DELETES and m.may_have_live_files for m in manifests)
 
 
 def digest_of_live_manifests(manifests: Iterable[ManifestFacts]) -> str:

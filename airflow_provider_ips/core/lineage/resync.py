@@ -19,7 +19,12 @@ from itertools import pairwise
 from typing import Final
 
 from airflow_provider_ips.core.history.files import DATA, ManifestFacts
-from airflow_provider_ips.core.history.snapshots import SnapshotFacts, TableHistory
+from airflow_provider_ips.core.history.snapshots import (
+    SnapshotFacts,
+    TableHistory,
+    digest_of_live_manifests,
+    list_deletes,
+)
 from airflow_provider_ips.core.lineage.expired_history import is_first_snapshot, is_known_ancestor, known_ancestors
 from airflow_provider_ips.core.positions import Position
 
@@ -27,7 +32,7 @@ NO_NUMBERS: Final = "Files written by format v1 all carry number 0, so they do n
 NOT_ABOVE: Final = "The head's number is not above the checkpoint's, so nothing is newer by number, whatever was added"
 UNSEEN_FILES: Final = (
     "The head holds files that are older than the checkpoint by number, and the checkpoint is not known to be its "
-    "ancestor: after a rollback, or on another branch, such files may never have been processed"
+    "ancestor, or deleted rows may have been restored since: some rows in such files may never have been processed"
 )
 ALL_REWRITTEN: Final = "all live files: each was written since, and compaction may have moved old rows to new files"
 NO_HEAD: Final = "The branch has no snapshot, so there is nothing to take"
@@ -67,7 +72,7 @@ def preview_resync(history: TableHistory, after: Position, to: SnapshotFacts | N
         return ResyncPreview(refusal=refusal)
     if after.snapshot_id is None:
         return _all_live_files(to)
-    if not _has_seen_all_older_files(history, after, to):
+    if not _has_seen_all_older_rows(history, after, to, manifests):
         if _are_all_written_after(after, manifests):
             return _all_live_files(to, superset=ALL_REWRITTEN)
         return ResyncPreview(refusal=UNSEEN_FILES)
@@ -100,8 +105,10 @@ def _why_numbers_prove_nothing(
     return NOT_ABOVE if to.sequence_number <= after.sequence_number else ""
 
 
-def _has_seen_all_older_files(history: TableHistory, after: Position, to: SnapshotFacts) -> bool:
-    """Whether every file of ``to`` with a number up to the checkpoint's was in the checkpoint's lineage, too.
+def _has_seen_all_older_rows(
+    history: TableHistory, after: Position, to: SnapshotFacts, manifests: Sequence[ManifestFacts]
+) -> bool:
+    """Whether every row of ``to`` in a file with a number up to the checkpoint's was live at the checkpoint, too.
 
     Numbers count the commits of all branches. With the checkpoint at 4, whose lineage is 1, 2, 4:
 
@@ -109,17 +116,62 @@ def _has_seen_all_older_files(history: TableHistory, after: Position, to: Snapsh
         1, 2, 6                2, an ancestor of 4     4, an append, was rolled back; everything up to 2 was live at 4
         1, 2, 6                2, an ancestor of 4     4, a delete, was rolled back; what it removed is live again
         1, 2, 3, 6             3, not one              the head was set to another branch; 3 was never processed
+        1, 2, 6                2, an ancestor of 4     6 removed a delete file of 2: rows are live that were not at 4
     """
-    older, oldest = None, to
-    for oldest in known_ancestors(history, to):
-        if oldest.sequence_number <= after.sequence_number:
-            older = oldest
+    line: list[SnapshotFacts] = []
+    for snapshot in known_ancestors(history, to):
+        line.append(snapshot)
+        if snapshot.sequence_number <= after.sequence_number:
+            if _restored_nothing(line) and _removed_nothing_since(history, after, snapshot.snapshot_id):
+                return True
             break
-    if older is not None and _removed_nothing_since(history, after, older.snapshot_id):
+    else:
+        if is_first_snapshot(history, line[-1]):
+            return True  # the head's history started after the checkpoint, so it has no older file
+    if _lists_older_manifests_as_before(after, manifests):
         return True
-    if older is None and is_first_snapshot(history, oldest):
-        return True  # the head's history started after the checkpoint, so it has no older file
-    return is_known_ancestor(history, after, to)
+    return not _had_deletes(history, after) and is_known_ancestor(history, after, to)
+
+
+def _lists_older_manifests_as_before(after: Position, manifests: Sequence[ManifestFacts]) -> bool:
+    """Whether what the checkpoint's snapshot listed is listed still, and nothing else that is as old.
+
+    checkpoint 4 listed A, B    the head lists A, B, and C that 6 wrote, only with files of 5 and 6    proven
+    checkpoint 4 listed A, B    the head lists A, and C that 6 wrote, with files of 2 and 6            not proven
+    """
+    older = [m for m in manifests if m.sequence_number <= after.sequence_number]
+    newer = [m for m in manifests if m.sequence_number > after.sequence_number]
+    return (
+        after.evidence is not None
+        and digest_of_live_manifests(older) == after.evidence.live_manifests
+        and all(m.min_sequence_number > after.sequence_number for m in newer)
+    )
+
+
+def _had_deletes(history: TableHistory, position: Position) -> bool:
+    """Whether delete files may have applied to rows at a position."""
+    if position.snapshot_id is not None and history.snapshot(position.snapshot_id) is not None:
+        return list_deletes(history.reads_manifests(position.snapshot_id))
+    return position.evidence is None or position.evidence.has_deletes
+
+
+def _restored_nothing(newest_first: Sequence[SnapshotFacts]) -> bool:
+    """Whether no snapshot but the oldest one made a deleted row live again, by removing a delete file.
+
+    Compaction removes delete files and the deleted rows with them.
+    """
+    return all(
+        child.operation == "replace" or _removed_no_delete_file(child, parent)
+        for child, parent in pairwise(newest_first)
+    )
+
+
+def _removed_no_delete_file(child: SnapshotFacts, parent: SnapshotFacts) -> bool:
+    """Unknown is not zero: the totals have to be there, and to differ by what was added."""
+    deletes, before = child.count("total-delete-files"), parent.count("total-delete-files")
+    if deletes is None or before is None:
+        return False
+    return deletes == before + (child.count("added-delete-files") or 0)
 
 
 def _removed_nothing_since(history: TableHistory, position: Position, ancestor_id: int) -> bool:
