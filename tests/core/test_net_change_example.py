@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_ips.core.changes import net_change
+from airflow_provider_ips.core.errors import UnsupportedTableError
 from airflow_provider_ips.core.planning.plan import plan_between
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.settings import ALL_OPERATIONS, CaptureSettings
@@ -17,7 +18,7 @@ from airflow_provider_ips.testing import InMemoryHistory
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from airflow_provider_ips.core.history.selections import Selection
+    from airflow_provider_ips.core.history.selections import CapturePlan, Selection
 
 LINES = [line for line in (net_change.__doc__ or "").splitlines() if re.match(r" {4}(snapshot|\d)", line)]
 
@@ -30,6 +31,32 @@ def files(history: InMemoryHistory, selections: Iterable[Selection]) -> set[str]
         for file in history.reads_entries(selection.manifest)
         if file.is_live and (not selection.chosen or file.key in selection.chosen)
     }
+
+
+@pytest.mark.parametrize("restores", [True, False])
+def test_a_delete_of_a_compacted_file_does_not_hide_rows_that_came_back(*, restores: bool) -> None:
+    """The delete file is of both files, and needed for the one that was compacted before it was removed."""
+    history = InMemoryHistory("db.t")
+    start = history.commit("append", add=[history.data_file("o")])
+    history.commit("append", add=[history.data_file("a"), history.data_file("x")])
+    history.commit("delete", add=[replace(history.delete_file(), path="d")])
+    history.commit("replace", add=[history.data_file("c")], remove=["a"])
+    end = history.commit("delete" if restores else "replace", remove=["d"])
+
+    def plan() -> CapturePlan:
+        return plan_between(
+            history,
+            kind=Kind.RANGE,
+            from_exclusive=start,
+            to_inclusive=end,
+            settings=CaptureSettings(data_operations=ALL_OPERATIONS, on_superset="allow"),
+        )
+
+    if restores:
+        with pytest.raises(UnsupportedTableError, match="d deleted rows in several files"):
+            plan()
+    else:
+        assert {"a", "x", "d"} <= files(history, plan().selections)
 
 
 @pytest.mark.parametrize("last", [1, 2, 3, 4])

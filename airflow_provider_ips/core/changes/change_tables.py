@@ -60,10 +60,12 @@ def plan_change_tables(
     predicate, no_predicate = _predicate(history, after, involved, files, is_superset=bool(unchanged))
     deletes = _deletes_for(history, to, live)
     at_end = {delete.file.key for delete in deletes}
-    deletes += [d for d in _deletes_when_compacted(history, net, effects) if d.file.key not in at_end]
+    when_compacted = [d for d in _deletes_when_compacted(history, net, effects) if d.file.key not in at_end]
+    restoring = {delete.file.key for effect in effects for delete in effect.restoring()}
+    _refuse_hidden_rows(history, live, [delete for delete in when_compacted if delete.file.key in restoring])
+    deletes += when_compacted
     deletes_of_old = _deletes_for(history, _start(history, after), old) if old else []
     if has_uncommitted:  # its run may have written rows that were live only while these delete files were away
-        restoring = {delete.file.key for effect in effects for delete in effect.restoring()}
         deletes_of_old = [delete for delete in deletes_of_old if delete.file.key not in restoring]
     if settings.equality_deletes == "fail":
         _refuse_equality_deletes(history, [*deletes, *deletes_of_old])
@@ -153,6 +155,24 @@ def _deletes_when_compacted(
         parent_id = effects[step].snapshot.parent_id
         parent = None if parent_id is None else history.snapshot(parent_id)
         yield from _deletes_for(history, parent, located)
+
+
+def _refuse_hidden_rows(history: TableHistory, live: Sequence[LocatedFile], withdrawn: Iterable[LocatedFile]) -> None:
+    """Refuse a delete file that one captured file needs, and that would hide restored rows of another one.
+
+    1 append a and x, 2 delete a row of each by one delete file, 3 compact a, 4 remove the delete file
+    a stands for itself, without the row that 2 deleted; x has its row again
+    """
+    index = DataFileIndex(located.file for located in live)
+    hiding = next((delete for delete in withdrawn if index.has_file_in(DeleteScope.of(delete.file))), None)
+    if hiding is not None:
+        raise UnsupportedTableError(
+            f"{history.name}: {hiding.file.path} deleted rows in several files, one of which was compacted before the "
+            "delete file was removed",
+            consequence="One table cannot show both the restored rows and the compacted file without its deleted rows; "
+            "nothing was captured",
+            remedy="process the table in full once, then set the checkpoint to its head by `airflow ips seed`",
+        )
 
 
 def _withdrawn_files(net: NetChange, old: Sequence[LocatedFile]) -> Iterator[LocatedFile]:
