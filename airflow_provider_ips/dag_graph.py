@@ -178,13 +178,17 @@ def backfill_targets(plan: Operator) -> Iterator[Source]:
             yield Source.parse(name)
 
 
-def commit_targets(commit: CommitTask) -> Iterator[Source]:
-    """Name the tables that a commit declares as written by the tasks upstream of it."""
+def commit_targets(commit: CommitTask, *, iceberg_conn_id: str | None = None) -> Iterator[Source]:
+    """Name the tables that a commit declares as written by the tasks upstream of it.
+
+    :param iceberg_conn_id: only tables in the catalog of this connection, which is that of the capture
+    """
     if commit.verify_target is not None and not is_template(commit.verify_target):
         yield Source(commit.verify_target)
     for asset in commit.target_assets:
-        if asset.uri.startswith(f"{SCHEME}://"):
-            yield TableUri.parse(asset.uri).source
+        uri = TableUri.parse(asset.uri) if asset.uri.startswith(f"{SCHEME}://") else None
+        if uri is not None and iceberg_conn_id in (None, uri.iceberg_conn_id):
+            yield uri.source
 
 
 def argument(task: Operator, name: str) -> object:

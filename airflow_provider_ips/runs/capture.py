@@ -24,7 +24,6 @@ from airflow_provider_ips.runs.request import CaptureParameters, CaptureRequest,
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, SkipMixin
-    from pyiceberg.catalog import Catalog
 
 
 log = logging.getLogger(__name__)
@@ -68,7 +67,8 @@ class CaptureRun:
             checkpoint=checkpoint,
             resolution=self._resolve(request, store, checkpoint),
             now_ms=environment.now_ms(),
-            refuse_new_range=lambda: self._refuse_new_range(request, catalog, checkpoint),
+            refuse_if_set_back=lambda: preconditions.refuse_if_set_back(context, request, catalog, checkpoint),
+            refuse_new_range=lambda: self._refuse_new_range(request, checkpoint),
             has_work_ahead=lambda: preconditions.has_work_ahead(context),
         ).execute()
 
@@ -92,8 +92,7 @@ class CaptureRun:
             log.info("%s", resolution.note)
         return resolution
 
-    def _refuse_new_range(self, request: CaptureRequest, catalog: Catalog, checkpoint: Checkpoint | None) -> None:
-        preconditions.refuse_if_set_back(request, catalog, checkpoint)
+    def _refuse_new_range(self, request: CaptureRequest, checkpoint: Checkpoint | None) -> None:
         preconditions.refuse_if_overtaken(self.context, request, checkpoint)
         preconditions.refuse_if_work_has_begun(self.context)
 

@@ -7,11 +7,13 @@ of them would move the checkpoint past rows that were not processed.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_ips import dag_graph
-from airflow_provider_ips.core.errors import EvidenceError
-from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.checkpoint.resolution import consumer_mark
+from airflow_provider_ips.core.errors import EvidenceError, IpsError
+from airflow_provider_ips.core.identifiers import Source, TableIdentifier
 from airflow_provider_ips.runs import environment
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
     from pyiceberg.catalog import Catalog
 
+    from airflow_provider_ips.core.checkpoint.document import Checkpoint
     from airflow_provider_ips.core.results.capture_record import CaptureRecord, TargetHead
     from airflow_provider_ips.dag_graph import CommitTask
 
@@ -159,6 +162,44 @@ def target_heads(table: str | None, catalog: Catalog) -> tuple[TargetHead, ...]:
     target = open_source_if_exists(catalog, Source(table))
     head = None if target is None or target.head is None else target.head.snapshot_id
     return (TargetHead(table=table, snapshot_id=head),)
+
+
+def named_targets(context: Context, *, iceberg_conn_id: str | None = None) -> set[Source]:
+    """List the targets that the commit of this capture names, those by a template included.
+
+    :param iceberg_conn_id: only tables in the catalog of this connection, which is that of the capture
+    """
+    commit = dag_graph.commit_of(context["task"].task_id, context["dag"])
+    if commit is None:
+        return set()
+    found = set(dag_graph.commit_targets(commit, iceberg_conn_id=iceberg_conn_id))
+    with suppress(Exception):  # a template may need what only the job will push
+        name = str(context["task"].render_template(commit.verify_target, context))
+        TableIdentifier.parse(name)
+        found.add(Source(name))
+    return found
+
+
+def newer_stamp(
+    targets: Iterable[Source], catalog: Catalog, consumer: str, checkpoint: Checkpoint | None
+) -> tuple[Source, str] | None:
+    """Find a target with rows of a capture that the consumer made later than its checkpoint was written."""
+    from airflow_provider_ips.core.advice.target_evidence import stamp_since
+    from airflow_provider_ips.iceberg.source.iceberg_source import open_source_if_exists
+
+    mark, known = consumer_mark(consumer), set() if checkpoint is None else checkpoint.known_ids
+    for name in sorted(targets):
+        try:
+            target = open_source_if_exists(catalog, name)
+        except IpsError as error:
+            log.warning("It is not known whether %s has newer rows of consumer %s: %s", name, consumer, error)
+            continue
+        stamp = target and stamp_since(
+            target, mark, known=known, after_ms=checkpoint.changed_at_ms if checkpoint else 0
+        )
+        if stamp:
+            return name, stamp
+    return None
 
 
 def _demand_written(table: str, record: CaptureRecord, *, evidence: str) -> None:

@@ -50,6 +50,9 @@ class NewRange(CaptureKind):
     store: CheckpointStore
     checkpoint: Checkpoint | None
     now_ms: int
+    refuse_if_set_back: Callable[[], None]
+    """Raises where a table shows that the checkpoint is not the consumer's newest one."""
+
     refuse_new_range: Callable[[], None]
     """Raises where a new range would be wrong for this run, such as after its job has begun."""
 
@@ -90,12 +93,16 @@ class NewRange(CaptureKind):
                 )
 
     def check(self, sources: Sequence[PlannedSource]) -> Sequence[PlannedSource]:
-        """Refuse a new range where the run may not have one. An empty one that is settled does no harm."""
+        """Refuse a new range where the run may not have one. An empty one after a position does no harm."""
         refuse_after_replay(self.checkpoint, [source.plan for source in sources])
         for source in sources:
             if source.settings.full_refresh_above is None:  # such a job comes out the same with rows it had before
                 refuse_after_full_refresh(self.checkpoint, source.table.source, source.plan)
-        if not self._is_settled(sources):
+        is_settled = self._is_settled(sources)
+        # A consumer that starts at the head of a table would skip what came since a checkpoint that was lost.
+        if not is_settled or any(source.start is None for source in sources):
+            self.refuse_if_set_back()
+        if not is_settled:
             self.refuse_new_range()
         return sources
 
@@ -195,6 +202,7 @@ class PendingRun:
     checkpoint: Checkpoint | None
     resolution: Fresh | Retry | Replay
     now_ms: int
+    refuse_if_set_back: Callable[[], None] = lambda: None
     refuse_new_range: Callable[[], None] = lambda: None
     has_work_ahead: Callable[[], bool] = lambda: True
     """Whether tasks after this one will run; asked of a replay only."""
@@ -204,6 +212,7 @@ class PendingRun:
         repeated = self._repeated()
         if repeated is None:
             return self._capture_new()
+        self.refuse_if_set_back()
         if not repeated.is_replay and not repeated.has_rules_of(self.request):
             return self._capture_corrected()
         try:
@@ -250,6 +259,7 @@ class PendingRun:
             store=self.store,
             checkpoint=self.checkpoint,
             now_ms=self.now_ms,
+            refuse_if_set_back=self.refuse_if_set_back,
             refuse_new_range=self.refuse_new_range,
         )
         sources = plan_sources(self.request, self.catalog, kind)

@@ -3,6 +3,7 @@
 refuse_lost_checkpoint       a first run whose consumer had a checkpoint under another name or in another store
 refuse_or_await_active_run   another run of the consumer has captured, and may still commit
 refuse_or_await_backfill     a backfill in chunks writes what the job of a detached run is going to write
+refuse_if_set_back           a table shows that the consumer's checkpoint is not the newest one
 refuse_if_overtaken          a cleared run whose request is older than what was committed since
 refuse_if_work_has_begun     a new range in a run whose job has begun with the former one
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips import dag_graph
@@ -23,14 +23,14 @@ from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import PendingCapture, is_made_by
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
 from airflow_provider_ips.core.errors import ActiveRunError, CheckpointConflictError, EvidenceError, IpsError
-from airflow_provider_ips.core.identifiers import SHOWN_WHOLE, Source, TableIdentifier, name_digest, readable
+from airflow_provider_ips.core.identifiers import SHOWN_WHOLE, name_digest, readable
 from airflow_provider_ips.core.requests import detached
 from airflow_provider_ips.core.requests.request import RunKind
 from airflow_provider_ips.runs import environment
 from airflow_provider_ips.runs.capture_steps import PlannedSource
-from airflow_provider_ips.runs.claims import fail_or_wait, open_claims, targets_of, unnamed_target
+from airflow_provider_ips.runs.claims import fail_or_wait, open_claims, unnamed_target
 from airflow_provider_ips.runs.environment import open_named_store
-from airflow_provider_ips.runs.evidence import BEGUN, SUCCESS, task_states
+from airflow_provider_ips.runs.evidence import BEGUN, SUCCESS, named_targets, newer_stamp, task_states
 from airflow_provider_ips.runs.request import CaptureRequest
 
 if TYPE_CHECKING:
@@ -154,8 +154,13 @@ def _refuse_or_await(context: Context, request: CaptureRequest, pending: Pending
     )
 
 
-def refuse_if_set_back(request: CaptureRequest, catalog: Catalog, checkpoint: Checkpoint | None) -> None:
-    """Refuse a new range where an ICDC table shows that the consumer has captured since its checkpoint was written."""
+def refuse_if_set_back(
+    context: Context, request: CaptureRequest, catalog: Catalog, checkpoint: Checkpoint | None
+) -> None:
+    """Refuse to capture where a table shows that the consumer has captured since its checkpoint was written.
+
+    It was an older one that was restored, or it was lost. ICDC tables show it, and stamps in the targets.
+    """
     from airflow_provider_ips.iceberg.icdc.leftovers import find_newer_table
 
     found = find_newer_table(
@@ -167,13 +172,25 @@ def refuse_if_set_back(request: CaptureRequest, catalog: Catalog, checkpoint: Ch
         after_ms=0 if checkpoint is None else checkpoint.changed_at_ms,
     )
     if found is not None:
-        raise CheckpointConflictError(
-            f"consumer {request.consumer!r} has made ICDC table {found}, which is newer than its checkpoint",
-            consequence="If an older checkpoint was restored, or it was lost, rows would be processed again",
-            remedy="restore the newest one, or set the position with `airflow ips seed --consumer "
-            f"{request.consumer}`; if all is right, drop {found} without purging; if another Airflow makes such "
-            "tables, give each its own icdc_namespace or consumer",
-        )
+        others = f"if all is right, drop {found} without purging; if another Airflow makes such tables, give each its "
+        raise _set_back(request, checkpoint, f"has made ICDC table {found}", others + "own icdc_namespace or consumer")
+    targets = named_targets(context, iceberg_conn_id=request.iceberg_conn_id)
+    stamped = newer_stamp(targets, catalog, request.consumer, checkpoint)
+    if stamped is not None:
+        others = "the record of that capture says where its range ended; if another Airflow writes there, too, give "
+        evidence = f"has written to {stamped[0]} with capture {stamped[1]}"
+        raise _set_back(request, checkpoint, evidence, others + "each its own consumer")
+
+
+def _set_back(
+    request: CaptureRequest, checkpoint: Checkpoint | None, evidence: str, others: str
+) -> CheckpointConflictError:
+    way = "`airflow ips seed`" if checkpoint is None else "`airflow ips reset` and `airflow ips seed`"
+    return CheckpointConflictError(
+        f"consumer {request.consumer!r} {evidence}, which is newer than its checkpoint",
+        consequence="If an older checkpoint was restored, or it was lost, rows would be processed again or skipped",
+        remedy=f"restore the newest one; or pause the DAG and set the position with {way}; {others}",
+    )
 
 
 def refuse_if_overtaken(context: Context, request: CaptureRequest, checkpoint: Checkpoint | None) -> None:
@@ -236,25 +253,14 @@ def refuse_or_await_backfill(
 
 
 def _targets_of(context: Context) -> Sequence[str]:
-    """List the targets that the capture's commit names, those by a template included."""
-    dag, task = context["dag"], context["task"]
-    commit = dag_graph.commit_of(task.task_id, dag)
-    found = set() if commit is None else {*targets_of([commit]), *_rendered_target(context, commit.verify_target)}
+    """Name what the capture's job writes, as far as the commit says."""
+    found = named_targets(context)
     if not found:
         log.warning(
             "No target is known: backfills of other DAGs that write the same table at the same time are not noticed. "
             "Name it at the commit, by verify_target or target_assets"
         )
-    return sorted(found) or [unnamed_target(dag.dag_id)]
-
-
-def _rendered_target(context: Context, target: str | None) -> Sequence[str]:
-    """Render a target that is a template, unless it needs what only the job will push."""
-    with suppress(Exception):
-        name = str(context["task"].render_template(target, context))
-        TableIdentifier.parse(name)
-        return (Source(name).full_label,)
-    return ()
+    return sorted(target.full_label for target in found) or [unnamed_target(context["dag"].dag_id)]
 
 
 def _extent_of(request: CaptureRequest, sources: Sequence[PlannedSource]) -> Extent:

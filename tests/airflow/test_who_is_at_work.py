@@ -2,6 +2,8 @@
 
 # ruff: noqa: AIR311 - the rows in the database are the subject
 
+import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,7 +12,11 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCommitOperator
-from airflow_provider_ips.core.identifiers import variable_key
+from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore
+from airflow_provider_ips.core.checkpoint.entries import SourcePosition
+from airflow_provider_ips.core.checkpoint.manual_changes import reset, seed, with_intervention
+from airflow_provider_ips.core.identifiers import Source, variable_key
+from airflow_provider_ips.iceberg.source.iceberg_source import open_source, position_at
 from tests.kit.people import stop
 from tests.kit.pipelines import capturing, checkpoint_of, incremental, left_running
 from tests.kit.tables import append, create, rows
@@ -203,3 +209,164 @@ def test_a_checkpoint_that_went_back_is_noticed(events, job, run_dag, is_lost):
 
     assert "newer than its checkpoint" in str(ran.errors["capture"])
     assert job.seen == [[1, 2, 3], [4]]
+
+
+class SetBack:
+    """A DAG whose job stamps what it writes, and a checkpoint document of it that can be put back, or deleted."""
+
+    def __init__(self, lake, run_dag, dag_id, *, source="db.events", target="db.target", capture=None):
+        self.lake, self.run_dag, self.target = lake, run_dag, target
+        self.consumer = (capture or {}).get("consumer", f"{dag_id}.capture")
+        self.fails = False
+        with DAG(dag_id, schedule=None) as self.dag:
+            captured = capturing(source, **(capture or {}))
+            names = [captured.output[source], captured.output["capture_id"]]
+            work = PythonOperator(task_id="work", python_callable=self.write, op_args=names)
+            # The tables of a capture do not outlive it: stamps are all that is left.
+            commit = IpCommitOperator(task_id="commit", capture=captured, verify_target=target, icdc_retention="drop")
+            captured >> work >> commit
+
+    def write(self, name, capture_id):
+        append(self.lake.load_table(self.target), rows(self.lake, name), properties={"ips-capture-id": capture_id})
+        if self.fails:
+            raise RuntimeError("the job failed after it wrote, as the test wants it")
+
+    def run(self, **options):
+        return self.run_dag(self.dag, **options)
+
+    @property
+    def document(self):
+        return Variable.get(variable_key(self.consumer))
+
+    def put_back(self, document):
+        Variable.delete(variable_key(self.consumer))
+        if document is not None:
+            Variable.set(variable_key(self.consumer), document)
+
+    def seed(self, *, after_row):
+        """Set the position to the snapshot that appended a row, as the commands reset and seed do."""
+        store, now_ms = VariableStore(ServerVariables()), time.time_ns() // 1_000_000
+        history = open_source(self.lake, Source("db.events"))
+        added = next(s for s in self.lake.load_table("db.events").snapshots() if after_row in self._rows_at(s))
+        position = SourcePosition(
+            source=Source("db.events"), position=position_at(history, snapshot_id=added.snapshot_id)
+        )
+        read = store.read(self.consumer)
+        empty = None if read is None else replace(reset(read), revision=read.revision)
+        seeded = seed(empty, consumer=self.consumer, positions=(position,), now_ms=now_ms)
+        written = with_intervention(seeded, who="ada", verb="seed", now_ms=now_ms)
+        store.write(written, expected_revision=None if read is None else read.revision)
+
+    def _rows_at(self, snapshot):
+        table = self.lake.load_table("db.events")
+        return table.scan(snapshot_id=snapshot.snapshot_id).to_arrow()["id"].to_pylist()
+
+    @property
+    def written(self):
+        return rows(self.lake, self.target)
+
+
+@pytest.fixture
+def stamping(lake, events, run_dag):
+    """Makes a DAG that writes to a target which exists."""
+    create(lake, "db.target")
+    return lambda dag_id, **options: SetBack(lake, run_dag, dag_id, **options)
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_checkpoint_that_went_back_is_noticed_by_the_stamps_in_the_target(events, stamping, is_lost):
+    """No ICDC table is left. The target has rows of a capture that the document does not know."""
+    story = stamping(f"stamped_{is_lost}")
+    story.run()
+    older = None if is_lost else story.document
+    append(events, [4])
+    story.run()
+    append(events, [5])
+    story.put_back(older)
+
+    ran = story.run()
+
+    assert "has written to db.target with capture" in str(ran.errors["capture"])
+    assert "airflow ips seed" in str(ran.errors["capture"])
+    assert story.written == [1, 2, 3, 4]
+    story.seed(after_row=4)
+    assert story.run().states == DONE
+    assert story.written == [1, 2, 3, 4, 5]
+
+
+def test_a_consumer_that_lost_its_checkpoint_does_not_start_at_the_head(events, stamping):
+    """With initial='latest' it would find nothing to process, and skip the rows since its last commit."""
+    story = stamping("latest_again", capture={"initial": "latest"})
+    story.run()
+    append(events, [4])
+    story.run()
+    append(events, [5])
+    story.put_back(None)
+
+    ran = story.run()
+
+    assert "has written to db.target with capture" in str(ran.errors["capture"])
+    assert story.written == [4]
+
+
+def test_a_cleared_run_does_not_hide_that_the_checkpoint_went_back(events, stamping):
+    """Its commit would make the document newer than the rows that it does not know of."""
+    story = stamping("cleared_while_set_back")
+    story.run()
+    append(events, [4])
+    at = datetime.now(tz=UTC)
+    story.fails = True
+    story.run(at=at)
+    story.fails = False
+    pending = story.document
+    append(events, [5])
+    story.run()
+    story.put_back(pending)
+
+    ran = story.run(at=at)
+
+    assert "has written to db.target with capture" in str(ran.errors["capture"])
+
+
+def test_a_replay_does_not_write_older_rows_over_those_that_a_lost_document_knew(events, stamping):
+    """By the older document its run is the newest."""
+    story = stamping("replayed_while_set_back")
+    at = datetime.now(tz=UTC)
+    story.run(at=at)
+    older = story.document
+    append(events, [4])
+    story.run()
+    story.put_back(older)
+
+    ran = story.run(at=at)
+
+    assert "has written to db.target with capture" in str(ran.errors["capture"])
+    assert story.written == [1, 2, 3, 4]
+
+
+def test_a_target_that_was_set_back_as_well_has_no_rows_too_many(events, lake, stamping):
+    """Both were restored from the same backup: the rows are to be processed again."""
+    story = stamping("both_set_back")
+    story.run()
+    older, snapshot = story.document, lake.load_table("db.target").current_snapshot().snapshot_id
+    append(events, [4])
+    story.run()
+    story.put_back(older)
+    lake.load_table("db.target").manage_snapshots().rollback_to_snapshot(snapshot).commit()
+
+    ran = story.run()
+
+    assert ran.states == DONE, ran.errors
+    assert story.written == [1, 2, 3, 4]
+
+
+def test_stamps_of_others_in_a_shared_target_are_theirs(events, stamping):
+    """Two consumers write to one table, in turn, and one of them is new."""
+    first, second = stamping("shares_one"), stamping("shares_two")
+    first.run()
+    append(events, [4])
+
+    ran = [second.run(), first.run()]
+
+    assert [each.states for each in ran] == [DONE, DONE]
+    assert second.written == sorted([1, 2, 3, 1, 2, 3, 4, 4])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_provider_ips.core.advice.target_evidence import STAMP, has_stamp
+from airflow_provider_ips.core.advice.target_evidence import STAMP, has_stamp, stamp_since
 from airflow_provider_ips.testing import InMemoryHistory
 
 
@@ -31,3 +31,18 @@ def test_a_stamp_counts_as_long_as_its_rows_are_live() -> None:
 def test_an_empty_target_has_none() -> None:
     """It has no history."""
     assert not has_stamp(InMemoryHistory("db.target"), "one")
+
+
+def test_a_newer_stamp_of_the_same_consumer_is_found_unless_it_is_known_or_rolled_back() -> None:
+    """Stamps of other consumers, and those from before the checkpoint was written, say nothing about it."""
+    target = InMemoryHistory("db.target")
+    stamped(target, "mine-1")
+    before = target.append()
+    stamped(target, "mine-2")
+    stamped(target, "other-3")
+
+    assert stamp_since(target, "mine", known={"mine-1"}, after_ms=before.committed_at_ms) == "mine-2"
+    assert stamp_since(target, "mine", known={"mine-1", "mine-2"}, after_ms=0) is None
+    assert stamp_since(target, "mine", known=(), after_ms=before.committed_at_ms + 10**9) is None
+    target.rollback(before)
+    assert stamp_since(target, "mine", known={"mine-1"}, after_ms=0) is None

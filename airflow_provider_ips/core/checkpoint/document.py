@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Self
 
 from airflow_provider_ips.core.checkpoint.entries import (
+    Capture,
     CommittedCapture,
     Intervention,
     PendingCapture,
@@ -85,10 +86,19 @@ class Checkpoint(KeptObject):
         return next((p.position for p in self.positions if p.source == source), None)
 
     @property
+    def captures(self) -> tuple[Capture, ...]:
+        """All captures that it names with their ranges, committed or not."""
+        return (*self.begun, *self.history, *(() if self.replaying is None else (self.replaying,)))
+
+    @property
+    def known_ids(self) -> set[str]:
+        """The ids of the captures that it names, superseded ones included."""
+        return {known for capture in self.captures for known in (capture.capture_id, *capture.supersedes)}
+
+    @property
     def known_tables(self) -> set[str]:
         """The ICDC tables that it names, of any capture."""
-        captures = (*self.begun, *self.history, *(() if self.replaying is None else (self.replaying,)))
-        return {*self.retained, *(table for capture in captures for table in capture.icdc_tables)}
+        return {*self.retained, *(table for capture in self.captures for table in capture.icdc_tables)}
 
     @property
     def changed_at_ms(self) -> int:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import CommittedCapture, PendingCapture, is_made_by
 from airflow_provider_ips.core.errors import CheckpointConflictError
 from airflow_provider_ips.core.identifiers import digest
 from airflow_provider_ips.core.positions import RunIdentity
+
+CONSUMER_MARK: Final = 12
+"""How many of the 32 digits of a capture's id are those of its consumer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,11 @@ def resolve_capture(
     return Fresh(superseded=checkpoint.pending, note=_note(checkpoint.pending, wrote, run))
 
 
+def consumer_mark(consumer: str) -> str:
+    """How the ids of a consumer's captures begin: the stamp in a target shows by it whose rows were written."""
+    return digest(consumer, "captures", length=CONSUMER_MARK)
+
+
 def new_capture_id(checkpoint: Checkpoint | None, *, consumer: str, run: RunIdentity) -> str:
     """Name a new capture.
 
@@ -66,7 +75,8 @@ def new_capture_id(checkpoint: Checkpoint | None, *, consumer: str, run: RunIden
     range must not get the ICDC tables of the first.
     """
     revision = 0 if checkpoint is None else checkpoint.revision
-    return digest(consumer, run.dag_id, run.run_id, str(run.map_index), run.run_after, str(revision), length=32)
+    run_parts = (run.dag_id, run.run_id, str(run.map_index), run.run_after)
+    return consumer_mark(consumer) + digest(consumer, *run_parts, str(revision), length=32 - CONSUMER_MARK)
 
 
 def _note(pending: PendingCapture | None, wrote: Sequence[CommittedCapture], run: RunIdentity) -> str:
