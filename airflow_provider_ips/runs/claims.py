@@ -20,6 +20,7 @@ from airflow_provider_ips.core.backfill.claims import Claim, endless_wait_error,
 from airflow_provider_ips.core.errors import CheckpointConflictError, StoreUnavailableError
 from airflow_provider_ips.core.json_fields import PARSE_ERRORS
 from airflow_provider_ips.runs import environment
+from airflow_provider_ips.runs.active_runs import Activity, activity_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -157,7 +158,7 @@ class Claims:
 
     def _is_active(self, other: Claim, mine: RunIdentity) -> bool:
         """Two plans of one run are both active, whatever the run's state."""
-        return other.run.is_of_run(mine) or environment.is_active(self.ti, other.run, mine=mine)
+        return other.run.is_of_run(mine) or activity_of(self.ti, other.run, mine=mine) is not Activity.ENDED
 
     def _write(self, claim: Claim) -> None:
         written = (

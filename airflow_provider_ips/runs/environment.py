@@ -1,4 +1,4 @@
-"""What a task learns from Airflow at run time: its run, other runs, the time, records, its catalog and its store."""
+"""What a task learns from Airflow at run time: its run, the time, records, its catalog and its store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from airflow.sdk import Context
-    from airflow.sdk.types import RuntimeTaskInstanceProtocol
     from pyiceberg.catalog import Catalog
 
     from airflow_provider_ips.checkpoints.iceberg import IcebergStore
@@ -26,9 +25,6 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.results.capture_record import CaptureRecord
 
 
-ACTIVE_STATES = ["queued", "running"]
-LAST_HEARTBEAT = timedelta(seconds=20)
-"""How long processes of a run that was marked failed may live: a heartbeat every 5 seconds, then the signals to end."""
 WAIT = timedelta(seconds=60)
 """After how long a task that waits for another run looks again."""
 
@@ -62,30 +58,6 @@ def run_identity(context: Context, *, map_index: int | None = None) -> RunIdenti
 def clear_number(context: Context) -> int:
     """Return how often this run was cleared."""
     return context["dag_run"].clear_number or 0
-
-
-def is_active(ti: RuntimeTaskInstanceProtocol, run: RunIdentity, *, mine: RunIdentity) -> bool:
-    """Tell whether another run is queued or running. Once it is deleted it is not, unless a new run has its id."""
-    if (run.dag_id, run.run_id) == (mine.dag_id, mine.run_id):
-        return False
-    is_running = ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=ACTIVE_STATES)
-    return bool(is_running) or _was_just_stopped(ti, run)
-
-
-def _was_just_stopped(ti: RuntimeTaskInstanceProtocol, run: RunIdentity) -> bool:
-    """Tell whether a run was marked failed moments ago: its processes write until their next heartbeat.
-
-    Airflow skips the tasks of such a run that have not started. One that fails by itself has ended before.
-    """
-    states = ti.get_task_states(dag_id=run.dag_id, run_ids=[run.run_id]).get(run.run_id, {})
-    if not {"failed", "skipped"} <= set(states.values()):
-        return False
-    from airflow.sdk.execution_time.comms import GetDagRun
-    from airflow.sdk.execution_time.task_runner import SUPERVISOR_COMMS
-
-    found: Any = SUPERVISOR_COMMS.send(GetDagRun(dag_id=run.dag_id, run_id=run.run_id))
-    ended = getattr(found, "end_date", None)  # it may have been deleted since
-    return ended is not None and datetime.now(tz=UTC) - ended < LAST_HEARTBEAT
 
 
 def open_catalog(iceberg_conn_id: str) -> Catalog:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from airflow_provider_ips.core.checkpoint.document import Checkpoint
+    from airflow_provider_ips.core.positions import RunIdentity
     from airflow_provider_ips.core.results.capture_record import CaptureRecord, TargetHead
     from airflow_provider_ips.dag_graph import CommitTask
 
@@ -106,40 +107,41 @@ def _is_instance(name: str, task_id: str) -> bool:
 
 def task_states(context: Context, task_ids: Iterable[str]) -> dict[str, str | None]:
     """Ask Airflow for the states of tasks. Instances are named as the UI does: ``<task_id>[<map_index>]``."""
-    found = instance_states(context, task_ids)
+    run, own = environment.run_identity(context), context["task"].task_id
+    found = instance_states(context["ti"], context["dag"], run, own, task_ids)
     return {task_id if index < 0 else f"{task_id}[{index}]": state for (task_id, index), state in found.items()}
 
 
-def instance_states(context: Context, task_ids: Iterable[str]) -> dict[tuple[str, int], str | None]:
-    """Ask Airflow for the states of all instances of tasks, by task id and index, removed ones included.
+def instance_states(
+    ti: RuntimeTaskInstanceProtocol, dag: DAG, run: RunIdentity, own: str, task_ids: Iterable[str]
+) -> dict[tuple[str, int], str | None]:
+    """Ask Airflow for the states of all instances of tasks in a run, by task id and index, removed ones included.
 
-    An index is not an identity: the asking task's own index says which instance did its part only in its own mapped
-    task group. Of a task that is expanded over anything else, every instance is part of the answer.
+    An index is not an identity: the index of the run says which instance did its part only in the mapped task group of
+    the task ``own``. Of a task that is expanded over anything else, every instance is part of the answer.
     """
-    ti, dag, run_id = context["ti"], context["dag"], context["run_id"]
-    own = dag.task_dict[context["task"].task_id]
     found: dict[tuple[str, int], str | None] = {}
     plain: list[str] = []
     for task_id in task_ids:
         task = dag.task_dict[task_id]
         # Airflow answers with `<task_id>_<map_index>` for instances, which may be the id of another task.
         if dag_graph.is_expanded(task):
-            map_index = ti.map_index if dag_graph.shares_index(task, own) else None
-            answer = _ask(ti, dag, [task_id], run_id=run_id, map_index=map_index) or {task_id: None}
+            map_index = run.map_index if dag_graph.shares_index(task, dag.task_dict[own]) else None
+            answer = _ask(ti, run, [task_id], map_index=map_index) or {task_id: None}
             found.update({(task_id, int(name.removeprefix(task_id)[1:] or -1)): answer[name] for name in answer})
         else:
             plain.append(task_id)
     if plain:
-        answer = _ask(ti, dag, plain, run_id=run_id)
+        answer = _ask(ti, run, plain)
         found.update({(task_id, -1): answer.get(task_id) for task_id in plain})
     return found
 
 
 def _ask(
-    ti: RuntimeTaskInstanceProtocol, dag: DAG, task_ids: list[str], *, run_id: str, map_index: int | None = None
+    ti: RuntimeTaskInstanceProtocol, run: RunIdentity, task_ids: list[str], *, map_index: int | None = None
 ) -> Mapping[str, str | None]:
-    answer = ti.get_task_states(dag_id=dag.dag_id, run_ids=[run_id], task_ids=task_ids, map_index=map_index)
-    states: Mapping[str, str | None] = answer.get(run_id, {})
+    answer = ti.get_task_states(dag_id=run.dag_id, run_ids=[run.run_id], task_ids=task_ids, map_index=map_index)
+    states: Mapping[str, str | None] = answer.get(run.run_id, {})
     return states
 
 
@@ -173,10 +175,11 @@ def named_targets(context: Context, *, iceberg_conn_id: str | None = None) -> se
     if commit is None:
         return set()
     found = set(dag_graph.commit_targets(commit, iceberg_conn_id=iceberg_conn_id))
-    with suppress(Exception):  # a template may need what only the job will push
-        name = str(context["task"].render_template(commit.verify_target, context))
-        TableIdentifier.parse(name)
-        found.add(Source(name))
+    if dag_graph.is_template(commit.verify_target):
+        with suppress(Exception):  # it may need what only the job will push
+            name = str(context["task"].render_template(commit.verify_target, context))
+            TableIdentifier.parse(name)
+            found.add(Source(name))
     return found
 
 

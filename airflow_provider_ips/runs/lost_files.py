@@ -74,7 +74,8 @@ def _upstream_records(context: Context) -> Iterator[CaptureRecord]:
     captures = [
         task.task_id for task in context["task"].get_flat_relatives(upstream=True) if dag_graph.is_capture(task)
     ]
-    for (task_id, map_index), state in instance_states(context, captures).items():
+    run, own = environment.run_identity(context), context["task"].task_id
+    for (task_id, map_index), state in instance_states(context["ti"], context["dag"], run, own, captures).items():
         if state == SUCCESS:
             found = context["ti"].xcom_pull(task_ids=[task_id], key="capture", map_indexes=map_index)
             yield from (environment.read_record(raw, task_id=task_id) for raw in found or () if raw is not None)

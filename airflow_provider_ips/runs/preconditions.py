@@ -1,8 +1,8 @@
 """Whether a run may capture now: its checkpoint may be elsewhere, another run active, or its job have begun.
 
 refuse_lost_checkpoint       a first run whose consumer had a checkpoint under another name or in another store
-refuse_or_await_active_run   another run of the consumer has captured, and may still commit
 refuse_or_await_backfill     a backfill in chunks writes what the job of a detached run is going to write
+refuse_or_await_active_run   another run of the consumer has captured, and may still write
 refuse_if_set_back           a table shows that the consumer's checkpoint is not the newest one
 refuse_if_overtaken          a cleared run whose request is older than what was committed since
 refuse_if_work_has_begun     a new range in a run whose job has begun with the former one
@@ -22,11 +22,12 @@ from airflow_provider_ips.core.backfill.column_values import ChunkValues
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import PendingCapture, is_made_by
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
-from airflow_provider_ips.core.errors import ActiveRunError, CheckpointConflictError, EvidenceError, IpsError
+from airflow_provider_ips.core.errors import CheckpointConflictError, EvidenceError, IpsError
 from airflow_provider_ips.core.identifiers import SHOWN_WHOLE, name_digest, readable
 from airflow_provider_ips.core.requests import detached
 from airflow_provider_ips.core.requests.request import RunKind
 from airflow_provider_ips.runs import environment
+from airflow_provider_ips.runs.active_runs import Activity, active_run_error, activity_of
 from airflow_provider_ips.runs.capture_steps import PlannedSource
 from airflow_provider_ips.runs.claims import fail_or_wait, open_claims, unnamed_target
 from airflow_provider_ips.runs.environment import open_named_store
@@ -133,25 +134,18 @@ def _refuse_or_await(context: Context, request: CaptureRequest, pending: Pending
             remedy="give each capture, and each instance of a mapped one, its own consumer; leaving consumer out does",
         )
     is_elsewhere = pending.run.deployment not in (None, request.run.deployment)
-    if not is_elsewhere and not environment.is_active(context["ti"], pending.run, mine=request.run):
+    dag = context["dag"] if pending.run.dag_id == context["dag"].dag_id else None
+    activity = (
+        None
+        if is_elsewhere
+        else activity_of(context["ti"], pending.run, mine=request.run, dag=dag, capture_task_id=pending.task_id)
+    )
+    if activity is Activity.ENDED:
         return
     if waits:
-        log.info("Run %s captured for %s and is still active: waiting for it.", pending.run, request.consumer)
+        log.info("Run %s captured for %s and may still write: waiting for it.", pending.run, request.consumer)
         environment.come_back_later()
-    if is_elsewhere:
-        raise ActiveRunError(
-            f"run {pending.run} of deployment {pending.run.deployment!r} has captured for consumer "
-            f"{request.consumer!r} and has not committed",
-            consequence="Whether it is still active cannot be asked from here, and both would process the same rows",
-            remedy="let it end there; if that deployment is down for good, or is this one with a new [api] base_url, "
-            f"`airflow ips abandon --consumer {request.consumer}`",
-        )
-    raise ActiveRunError(
-        f"run {pending.run} has captured for consumer {request.consumer!r}, has not committed, and is still active",
-        consequence="Both runs would process the same rows",
-        remedy="let it end, or mark it failed; set on_active_run='wait' to wait for it, or max_active_runs=1 on "
-        "the DAG to never have two",
-    )
+    raise active_run_error(request, pending, activity)
 
 
 def refuse_if_set_back(

@@ -10,6 +10,7 @@ import pytest
 from airflow.models import Variable
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_ips import IpCommitOperator
 from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore
@@ -18,7 +19,7 @@ from airflow_provider_ips.core.checkpoint.manual_changes import reset, seed, wit
 from airflow_provider_ips.core.identifiers import Source, variable_key
 from airflow_provider_ips.iceberg.source.iceberg_source import open_source, position_at
 from tests.kit.people import stop
-from tests.kit.pipelines import capturing, checkpoint_of, incremental, left_running
+from tests.kit.pipelines import capturing, checkpoint_of, for_each, incremental, left_running
 from tests.kit.tables import append, create, rows
 
 DONE = {"capture": "success", "work": "success", "commit": "success"}
@@ -63,20 +64,79 @@ def test_a_cleared_run_that_died_is_not_taken_for_done(replayed, job, run_dag):
     assert job.seen == [[1, 2, 3], [1, 2, 3], [4]]
 
 
-def test_a_run_that_was_marked_failed_is_at_work_until_its_processes_end(events, job, run_dag):
-    """They live until their next heartbeat, and may commit to the target until then."""
-    dag = incremental("stopped", "db.events", job)
+def failed_once(dag, job, run_dag):
+    """A run whose job has failed."""
     job.fails = True
-    first = run_dag(dag)
+    ran = run_dag(dag)
     job.fails = False
-    stop(dag, first)
+    return ran
+
+
+@pytest.mark.parametrize("how", ["failed", "success", "timed out"])
+def test_a_run_that_was_stopped_is_at_work_until_its_processes_end(events, job, run_dag, how):
+    """They live until their next heartbeat, and may commit to the target until then. That passes by itself."""
+    dag = incremental(f"stopped_{how.replace(' ', '_')}", "db.events", job)
+    first = failed_once(dag, job, run_dag)
+    stop(dag, first, how)
 
     ran = run_dag(dag)
-    stop(dag, first, ago=timedelta(minutes=5))
+    stop(dag, first, how, ago=timedelta(minutes=5))
     after = run_dag(dag)
 
-    assert f"run stopped/{first.dag_run.run_id} has captured" in str(ran.errors["capture"])
+    told = str(ran.errors["capture"])
+    assert f"run {dag.dag_id}/{first.dag_run.run_id} has captured" in told
+    assert "wait 20 seconds" in told
+    assert "mark it failed" not in told
     assert after.states == DONE
+
+
+def test_the_instance_of_a_stopped_run_is_at_work_and_no_other(lake, events, job, run_dag):
+    """Another table of the same mapped group had nothing to process, so its commit was skipped by itself."""
+    append(create(lake, "db.others"), [7])
+    dag = for_each("stopped_one", ["db.events", "db.others"], job)
+    run_dag(dag)
+    append(events, [4])
+    first = failed_once(dag, job, run_dag)
+    append(lake.load_table("db.others"), [8])
+    by_itself = run_dag(dag)
+    append(events, [5])
+    second = failed_once(dag, job, run_dag)
+    stop(dag, second, work="one.work[0]", commit="one.commit[0]")
+
+    ran = run_dag(dag)
+
+    assert first.states["one.commit[1]"] == "skipped"
+    assert by_itself.states["one.commit[0]"] == "success", by_itself.errors
+    assert "wait 20 seconds" in str(ran.errors["one.capture"])
+
+
+def skipping(dag_id, job, run_dag, *, fails):
+    """A run whose job is skipped, or whose job fails beside another task that is skipped."""
+
+    def skip():
+        raise AirflowSkipException
+
+    with DAG(dag_id, schedule=None) as dag:
+        captured = capturing("db.events")
+        work = PythonOperator(task_id="work", python_callable=job, op_args=[captured.output["db.events"]])
+        other = PythonOperator(task_id="other", python_callable=skip)
+        captured >> work >> IpCommitOperator(task_id="commit", capture=captured)
+        if fails:
+            captured >> other
+        else:
+            captured >> other >> work
+    return dag, failed_once(dag, job, run_dag) if fails else run_dag(dag)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_run_that_ended_by_itself_holds_nobody_up(events, job, run_dag, fails):
+    """Nothing of it is running, whatever was skipped in it."""
+    dag, first = skipping(f"ended_{fails}", job, run_dag, fails=fails)
+
+    ran = run_dag(dag)
+
+    assert "skipped" in first.states.values()
+    assert "capture" not in ran.errors
 
 
 def test_two_captures_of_one_run_do_not_share_a_pending_range(events, job, run_dag):

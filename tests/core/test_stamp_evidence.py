@@ -36,13 +36,13 @@ def test_an_empty_target_has_none() -> None:
 def test_a_newer_stamp_of_the_same_consumer_is_found_unless_it_is_known_or_rolled_back() -> None:
     """Stamps of other consumers, and those from before the checkpoint was written, say nothing about it."""
     target = InMemoryHistory("db.target")
-    stamped(target, "mine-1")
+    stamped(target, "1-mine")
     before = target.append()
-    stamped(target, "mine-2")
-    stamped(target, "other-3")
+    stamped(target, "2-mine")
+    stamped(target, "3-other")
 
-    assert stamp_since(target, "mine", known={"mine-1"}, after_ms=before.committed_at_ms) == "mine-2"
-    assert stamp_since(target, "mine", known={"mine-1", "mine-2"}, after_ms=0) is None
+    assert stamp_since(target, "mine", known={"1-mine"}, after_ms=before.committed_at_ms) == "2-mine"
+    assert stamp_since(target, "mine", known={"1-mine", "2-mine"}, after_ms=0) is None
     assert stamp_since(target, "mine", known=(), after_ms=before.committed_at_ms + 10**9) is None
     target.rollback(before)
-    assert stamp_since(target, "mine", known={"mine-1"}, after_ms=0) is None
+    assert stamp_since(target, "mine", known={"1-mine"}, after_ms=0) is None

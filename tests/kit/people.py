@@ -55,18 +55,23 @@ def go_on(dag, ran):
     return again
 
 
-def stop(dag, ran, *, ago=timedelta(0)):
-    """Mark a run failed whose task ``work`` is running."""
-    from airflow.api.common.mark_tasks import set_dag_run_state_to_failed
+def stop(dag, ran, how="failed", *, ago=timedelta(0), work="work", commit="commit"):
+    """Mark a run failed or successful whose job is running; or let it time out, by the DAG's ``dagrun_timeout``."""
+    from airflow.api.common import mark_tasks
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
 
-    mark(ran, "running", "work")
-    mark(ran, None, "commit")
-    set_dag_run_state_to_failed(dag=_scheduled(dag), run_id=ran.dag_run.run_id, commit=True)
+    mark(ran, "running", work)
+    mark(ran, None, commit)
+    if how == "timed out":
+        mark(ran, "skipped", work, commit)  # what the scheduler does with all tasks that have not ended
+    else:
+        change = {"failed": mark_tasks.set_dag_run_state_to_failed, "success": mark_tasks.set_dag_run_state_to_success}
+        change[how](dag=_scheduled(dag), run_id=ran.dag_run.run_id, commit=True)
     with create_session() as session:
         stopped = session.get(DagRun, ran.dag_run.id)
         assert stopped is not None
+        stopped.state = "failed" if how == "timed out" else how
         stopped.end_date = datetime.now(tz=UTC) - ago
 
 

@@ -23,14 +23,14 @@ def has_stamp(target: TableHistory, capture_id: str) -> bool:
 
 
 def stamp_since(target: TableHistory, mark: str, *, known: Collection[str], after_ms: int) -> str | None:
-    """The newest stamp in the target's lineage that begins with a mark, is not known, and is newer than a time.
+    """The newest stamp in the target's lineage that ends in a mark, is not known, and is newer than a time.
 
     consumer_mark of a consumer, and the ids in its checkpoint: a stamp that is found is of a capture that the consumer
     made later than the checkpoint that was read.
     """
     for snapshot in ancestors(target, target.head):
         stamp = snapshot.summary.get(STAMP, "")
-        if stamp.startswith(mark) and stamp not in known and snapshot.committed_at_ms > after_ms:
+        if stamp.endswith(mark) and stamp not in known and snapshot.committed_at_ms > after_ms:
             return stamp
     return None
 

@@ -122,7 +122,7 @@ def _conflict_error(other: Claim, extent: Extent, again: str) -> ActiveRunError:
     return ActiveRunError(
         f"the backfill of run {other.run} ({other.description}) writes {other.target} as well, and is still active",
         consequence="Both would write the same rows, and parts of each would remain, whichever ended last",
-        remedy=f"let that run end, or mark it failed, and {again}{elsewhere}",
+        remedy=f"let that run end, or mark it failed and wait 20 seconds; then {again}{elsewhere}",
     )
 
 

@@ -64,7 +64,7 @@ def resolve_capture(
 
 
 def consumer_mark(consumer: str) -> str:
-    """How the ids of a consumer's captures begin: the stamp in a target shows by it whose rows were written."""
+    """How the ids of a consumer's captures end: the stamp in a target shows by it whose rows were written."""
     return digest(consumer, "captures", length=CONSUMER_MARK)
 
 
@@ -76,7 +76,7 @@ def new_capture_id(checkpoint: Checkpoint | None, *, consumer: str, run: RunIden
     """
     revision = 0 if checkpoint is None else checkpoint.revision
     run_parts = (run.dag_id, run.run_id, str(run.map_index), run.run_after)
-    return consumer_mark(consumer) + digest(consumer, *run_parts, str(revision), length=32 - CONSUMER_MARK)
+    return digest(consumer, *run_parts, str(revision), length=32 - CONSUMER_MARK) + consumer_mark(consumer)
 
 
 def _note(pending: PendingCapture | None, wrote: Sequence[CommittedCapture], run: RunIdentity) -> str:

@@ -4,7 +4,7 @@ import time
 
 import psutil
 
-from airflow_provider_ips.runs.environment import LAST_HEARTBEAT
+from airflow_provider_ips.runs.active_runs import LAST_HEARTBEAT
 
 
 def test_no_mark_moves_a_checkpoint(story):

@@ -1,0 +1,131 @@
+"""Other runs that may still write: those that have not ended, and those that were stopped moments ago.
+
+    a run                                    how it is known                                 Activity
+    has not ended                            Airflow counts it as queued or running          ACTIVE
+    was marked failed, or timed out          its commit was skipped                          STOPPING, for 20 seconds
+    was marked successful during its job     its commit was skipped, and no task before it   STOPPING, for 20 seconds
+    has ended by itself                      its commit failed, or a task before it          ENDED
+
+Airflow skips the tasks that have not started when a run is stopped. If a run ends by itself because a task failed, the
+commit is not skipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_provider_ips import dag_graph
+from airflow_provider_ips.core.errors import ActiveRunError
+from airflow_provider_ips.runs.evidence import SUCCESS, instance_states
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
+    from airflow.sdk.types import RuntimeTaskInstanceProtocol
+
+    from airflow_provider_ips.core.checkpoint.entries import PendingCapture
+    from airflow_provider_ips.core.positions import RunIdentity
+    from airflow_provider_ips.dag_graph import CommitTask
+    from airflow_provider_ips.runs.request import CaptureRequest
+
+
+FAILED: Final = "failed"
+SKIPPED: Final = "skipped"
+ACTIVE_STATES: Final = ["queued", "running"]
+LAST_HEARTBEAT: Final = timedelta(seconds=20)
+"""How long processes of a run that was stopped may live: a heartbeat every 5 seconds, then the signals to end."""
+
+
+class Activity(StrEnum):
+    """Whether processes of a run may still write."""
+
+    ACTIVE = "active"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+def activity_of(
+    ti: RuntimeTaskInstanceProtocol,
+    run: RunIdentity,
+    *,
+    mine: RunIdentity,
+    dag: DAG | None = None,
+    capture_task_id: str | None = None,
+) -> Activity:
+    """Find out whether another run is active. Once it is deleted it is not, unless a new run has its id.
+
+    :param dag: the run's DAG, if the task knows it
+    :param capture_task_id: the capture whose commit shows whether the run was stopped
+    """
+    if (run.dag_id, run.run_id) == (mine.dag_id, mine.run_id):
+        return Activity.ENDED
+    if ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=ACTIVE_STATES):
+        return Activity.ACTIVE
+    state = _state_if_ended_just_now(run)
+    if state is None:
+        return Activity.ENDED
+    commit = None if dag is None or capture_task_id is None else dag_graph.commit_of(capture_task_id, dag)
+    if dag is None or commit is None:
+        is_stopped = state == FAILED and _has_skipped(ti, run)
+    else:
+        is_stopped = _is_skipped(ti, dag, run, commit, state)
+    return Activity.STOPPING if is_stopped else Activity.ENDED
+
+
+def _state_if_ended_just_now(run: RunIdentity) -> str | None:
+    from airflow.sdk.execution_time.comms import GetDagRun
+    from airflow.sdk.execution_time.task_runner import SUPERVISOR_COMMS
+
+    found: Any = SUPERVISOR_COMMS.send(GetDagRun(dag_id=run.dag_id, run_id=run.run_id))
+    ended = getattr(found, "end_date", None)  # it may have been deleted since
+    is_recent = ended is not None and datetime.now(tz=UTC) - ended < LAST_HEARTBEAT
+    return str(found.state.value) if is_recent else None
+
+
+def _has_skipped(ti: RuntimeTaskInstanceProtocol, run: RunIdentity) -> bool:
+    """Tell whether any task was skipped, where it is not known which one is the commit."""
+    states = ti.get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])
+    return SKIPPED in states.get(run.run_id, {}).values()
+
+
+def _is_skipped(ti: RuntimeTaskInstanceProtocol, dag: DAG, run: RunIdentity, commit: CommitTask, state: str) -> bool:
+    """Tell whether the commit was skipped by stopping the run, and not because a task before it was skipped."""
+    # An instance that was not expanded yet has the index -1, for which Airflow names all instances.
+    own, indexes = commit.task_id, {run.map_index, -1}
+    found = (instance_states(ti, dag, replace(run, map_index=i), own, [own]).get((own, i)) for i in indexes)
+    if SKIPPED not in found:
+        return False
+    if state == FAILED:
+        return True
+    before = instance_states(ti, dag, run, own, commit.get_flat_relative_ids(upstream=True))
+    return set(before.values()) == {SUCCESS}
+
+
+def active_run_error(request: CaptureRequest, pending: PendingCapture, activity: Activity | None) -> ActiveRunError:
+    """The error of a capture that has to leave the rows to another run.
+
+    :param activity: None for a run of another deployment, which cannot be asked
+    """
+    has_captured = f"has captured for consumer {request.consumer!r}"
+    if activity is None:
+        return ActiveRunError(
+            f"run {pending.run} of deployment {pending.run.deployment!r} {has_captured} and has not committed",
+            consequence="Whether it is still active cannot be asked from here, and both would process the same rows",
+            remedy="let it end there; if that deployment is down for good, or is this one with a new [api] base_url, "
+            f"`airflow ips abandon --consumer {request.consumer}`",
+        )
+    if activity is Activity.STOPPING:
+        return ActiveRunError(
+            f"run {pending.run} {has_captured}, has not committed, and was stopped moments ago",
+            consequence="Its processes may write until their next heartbeat",
+            remedy=f"wait {LAST_HEARTBEAT.seconds} seconds and let this task run again, or trigger a new run; "
+            "on_active_run='wait' does so by itself",
+        )
+    return ActiveRunError(
+        f"run {pending.run} {has_captured}, has not committed, and is still active",
+        consequence="Both runs would process the same rows",
+        remedy="let it end, or mark it failed; set on_active_run='wait' to wait for it, or max_active_runs=1 on "
+        "the DAG to never have two",
+    )
