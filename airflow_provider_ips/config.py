@@ -34,11 +34,12 @@ class Option:
 
 CHECKPOINT_STORE: Final = Option(
     name="checkpoint_store",
-    default="variable",
-    example="variable",
+    default="",
+    example="iceberg",
     description=(
         "Where checkpoints live: ``variable`` keeps one Airflow Variable per consumer, readable in the UI;\n"
         "``iceberg`` keeps one small log table per consumer, with compare-and-set, for several deployments.\n"
+        "Empty: ``variable``, and ``iceberg`` on Airflow 3.2, which cannot keep checkpoints in Variables safely.\n"
     ),
 )
 CHECKPOINT_CONN_ID: Final = Option(
@@ -97,6 +98,10 @@ OPTIONS: Final = (
 def check_store(value: object) -> None:
     """Refuse what is neither the name of a store nor a store."""
     is_store = not isinstance(value, str) and all(hasattr(value, name) for name in ("read", "write", "consumers"))
+    if value == "variable":
+        from airflow_provider_ips.compat import refuse_variable_store
+
+        refuse_variable_store()
     if is_store or value in (None, *STORES):
         return
     from airflow_provider_ips.core.errors import InputError

@@ -21,6 +21,7 @@ from airflow_provider_ips.core.errors import (
     SourceError,
     StoreUnavailableError,
     UnsupportedTableError,
+    UnsupportedVersionError,
 )
 
 __all__ = [
@@ -38,4 +39,5 @@ __all__ = [
     "SourceError",
     "StoreUnavailableError",
     "UnsupportedTableError",
+    "UnsupportedVersionError",
 ]

@@ -7,7 +7,6 @@ rather than those that all triggers of a triggerer share: a catalog that hangs m
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import threading
 import time
 from collections import Counter
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from airflow_provider_ips import compat
 from airflow_provider_ips.core.errors import InputError, IpsError
 from airflow_provider_ips.core.json_fields import PARSE_ERRORS
 from airflow_provider_ips.core.watching.monitor import Monitor, ReportedSources, missing_source
@@ -50,8 +50,7 @@ T = TypeVar("T")
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a blocking call outside the event loop."""
-    call = partial(contextvars.copy_context().run, partial(function, *args, **kwargs))
-    return await asyncio.get_running_loop().run_in_executor(_threads(), call)
+    return await compat.run_in(_threads(), partial(function, *args, **kwargs))
 
 
 @cache
@@ -228,7 +227,7 @@ _SEVERAL_ASSETS = "concrete inlets and outlets"
 class Watermark:
     """What one watcher has reported, in Airflow's asset state. Without a store it lasts as long as the trigger runs."""
 
-    def __init__(self, store: Any | None, log: Any) -> None:  # noqa: ANN401 - Airflow's
+    def __init__(self, store: compat.AssetState | None, log: Any) -> None:  # noqa: ANN401 - Airflow's
         self._store = store
         self._log = log
         self._is_restored = store is None
@@ -239,7 +238,7 @@ class Watermark:
         if self._is_restored or self._store is None:
             return
         try:
-            raw = await self._store.aget(STATE_KEY)
+            raw = await self._store.read(STATE_KEY)
         except ValueError as error:
             if _SEVERAL_ASSETS not in str(error):
                 raise
@@ -255,7 +254,7 @@ class Watermark:
             return
         reported = dict(monitor.reported)
         try:
-            await self._store.aset(STATE_KEY, ReportedSources(reported).to_json())
+            await self._store.write(STATE_KEY, ReportedSources(reported).to_json())
         except Exception:  # noqa: BLE001 - a deployment may bring any backend; the next round tries again
             self._log.warning(
                 "The watermark could not be stored: a restart would now report the same rows again. Trying again with "

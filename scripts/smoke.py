@@ -1,7 +1,12 @@
-"""Use the installed package as its users would: capture and commit, in a real Airflow, on a real Iceberg table.
+"""Use the installed package as its users would: in a real Airflow, on a real Iceberg table, on each supported version.
 
-Three runs of one DAG: the first takes the whole table, the second only what came since, the third finds nothing and is
-skipped. Everything lies in a temporary folder, SQLite being both Airflow's database and the Iceberg catalog.
+    capture, job, commit   a first run, a run whose job fails and is cleared, the next one, and one with nothing to do
+    sensor                 waits, deferred, until the consumer has rows to capture
+    commands               `airflow ips list` and `doctor`
+    record page            as the API server serves it
+    watcher                a triggerer of its own sees an append, and Airflow has an event of the asset
+
+Everything lies in a temporary folder, SQLite being both Airflow's database and the Iceberg catalog.
 """
 
 from __future__ import annotations
@@ -11,27 +16,60 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DAG_FILE = """
-from airflow.sdk import DAG, task
-from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
+from pathlib import Path
+
+from airflow.sdk import DAG, AssetWatcher, task
+from airflow_provider_ips import (
+    IcebergAppendSensor, IcebergAppendTrigger, IpCaptureOperator, IpCommitOperator, iceberg_asset
+)
 
 
 @task
 def daily(source):
     from airflow.providers.apache.iceberg.hooks.iceberg import IcebergHook
 
+    if Path(__file__).with_name("broken").exists():
+        raise RuntimeError("the job fails, as the smoke test wants it")
     catalog = IcebergHook("lake").get_conn()
     catalog.load_table("db.target").append(catalog.load_table(source).scan().to_arrow())
 
 
-with DAG(dag_id="smoke", schedule=None) as dag:
+with DAG(dag_id="smoke", schedule=None):
     capture = IpCaptureOperator(task_id="capture", source_tables="db.playback", iceberg_conn_id="lake")
     commit = IpCommitOperator(task_id="commit", capture=capture)
     capture >> daily(capture.output["db.playback"]) >> commit
+
+with DAG(dag_id="waiting", schedule=None):
+    IcebergAppendSensor(
+        task_id="ready", table="db.playback", iceberg_conn_id="lake", consumer="smoke.capture", poke_interval=1,
+        timeout=60, deferrable=True,
+    )
+
+watcher = AssetWatcher(
+    name="rows", trigger=IcebergAppendTrigger(table="db.playback", iceberg_conn_id="lake", poll_interval=1)
+)
+woken_by = iceberg_asset("db.playback", iceberg_conn_id="lake", watchers=[watcher])
+
+with DAG(dag_id="woken", schedule=[woken_by], is_paused_upon_creation=False):
+
+    @task
+    def work():
+        pass
+
+    work()
 """
+
+PATIENCE_S = 90
 
 
 def main() -> None:
@@ -51,12 +89,20 @@ def main() -> None:
                 "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
                 "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
                 "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
-                "AIRFLOW_CONN_LAKE": json.dumps({"conn_type": "iceberg", "extra": catalog_settings}),
+                "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             }
         )
         _check_installation()
-        subprocess.run([sys.executable, "-I", "-m", "airflow", "db", "migrate"], check=True, stdout=subprocess.DEVNULL)
-        _capture_and_commit(catalog_settings, folder / "dags")
+        _airflow("db", "migrate")
+        # In the database and not in the environment: a triggerer then reads it by way of its supervisor.
+        extra = json.dumps(catalog_settings)
+        _airflow("connections", "add", "lake", "--conn-type", "iceberg", "--conn-extra", extra)
+        lake = Lake(catalog_settings)
+        _capture_and_commit(lake, folder / "dags")
+        _wait_by_sensor(lake, folder / "dags")
+        _use_commands()
+        _open_record_page()
+        _wake_by_watcher(lake, folder)
     print("smoke: passed")
 
 
@@ -65,62 +111,199 @@ def _check_installation() -> None:
 
     home = Path(airflow_provider_ips.__file__)
     _expect(home.is_relative_to(sys.prefix), f"the package is the installed one ({home})")
-    command = [sys.executable, "-I", "-m", "airflow", "providers", "list", "--output", "json"]
-    listed = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    listed = json.loads(_airflow("providers", "list", "--output", "json"))
     mine = [provider["version"] for provider in listed if provider["package_name"] == "airflow-provider-ips"]
     _expect(mine == [airflow_provider_ips.__version__], f"airflow providers list shows it ({mine})")
     examples = list((home.parent / "example_dags").glob("*.py"))
     _expect(len(examples) > 0, f"example DAGs are installed ({len(examples)})")
 
 
-def _capture_and_commit(catalog_settings: dict[str, str], dags: Path) -> None:
-    import pyarrow as pa
-    from pyiceberg.catalog import load_catalog
+class Lake:
+    """The source and the target, and what is in them."""
 
-    catalog = load_catalog("lake", **catalog_settings)
-    schema = pa.schema([("id", pa.int64()), ("day", pa.string())])
-    catalog.create_namespace("db")
-    playback = catalog.create_table("db.playback", schema)
-    target = catalog.create_table("db.target", schema)
+    def __init__(self, catalog_settings: dict[str, str]) -> None:
+        import pyarrow as pa
+        from pyiceberg.catalog import load_catalog
 
-    def arrive(*ids: int) -> None:
-        playback.append(pa.table({"id": list(ids), "day": ["2026-10-01"] * len(ids)}, schema=schema))
+        self._schema = pa.schema([("id", pa.int64()), ("day", pa.string())])
+        catalog = load_catalog("lake", **catalog_settings)
+        catalog.create_namespace("db")
+        self._source = catalog.create_table("db.playback", self._schema)
+        self._target = catalog.create_table("db.target", self._schema)
 
-    def processed() -> list[int]:
-        return sorted(target.refresh().scan().to_arrow()["id"].to_pylist())
+    def arrive(self, *ids: int) -> None:
+        import pyarrow as pa
 
-    arrive(1, 2, 3)
-    arrive(4, 5)
-    states = _run_dag(dags, day=1)
-    _expect(processed() == [1, 2, 3, 4, 5], f"the first run takes the whole table ({processed()}; {states})")
+        self._source.append(pa.table({"id": list(ids), "day": ["2026-10-01"] * len(ids)}, schema=self._schema))
 
-    arrive(6, 7)
-    states = _run_dag(dags, day=2)
-    _expect(
-        processed() == [1, 2, 3, 4, 5, 6, 7], f"the second run takes only what came since ({processed()}; {states})"
-    )
+    def count(self) -> int:
+        return int(self._source.refresh().scan().count())
 
-    states = _run_dag(dags, day=3)
+    def processed(self) -> list[int]:
+        return sorted(self._target.refresh().scan().to_arrow()["id"].to_pylist())
+
+
+def _capture_and_commit(lake: Lake, dags: Path) -> None:
+    def expect_processed(last: int, statement: str, states: dict[str, str]) -> None:
+        found = lake.processed()
+        _expect(found == list(range(1, last + 1)), f"{statement} ({found}; {states})")
+
+    lake.arrive(1, 2, 3)
+    lake.arrive(4, 5)
+    expect_processed(5, "the first run takes the whole table", _run_dag(dags, "smoke", day=1))
+
+    lake.arrive(6, 7)
+    (dags / "broken").touch()
+    states = _run_dag(dags, "smoke", day=2)
+    _expect(states["daily"] == "failed", f"a job that fails ({states})")
+    expect_processed(5, "leaves the target as it is", states)
+    (dags / "broken").unlink()
+    lake.arrive(8)
+    expect_processed(7, "cleared, it gets the same rows, and none that came since", _run_dag(dags, "smoke", day=2))
+    expect_processed(8, "the next run gets those", _run_dag(dags, "smoke", day=3))
+
+    states = _run_dag(dags, "smoke", day=4)
     _expect(
         states == {"capture": "success", "daily": "skipped", "commit": "skipped"},
         f"with nothing to process the rest is skipped ({states})",
     )
-    _expect(processed() == [1, 2, 3, 4, 5, 6, 7], f"and the target stays as it is ({processed()})")
-    _expect(playback.refresh().scan().count() == len(processed()), "the source is as it was")
+    expect_processed(8, "and the target stays as it is", states)
+    _expect(lake.count() == len(lake.processed()), "the source is as it was")
 
 
-def _run_dag(dags: Path, *, day: int) -> dict[str, str]:
+def _wait_by_sensor(lake: Lake, dags: Path) -> None:
+    lake.arrive(9)
+    states = _run_dag(dags, "waiting", day=1)
+    _expect(
+        states == {"ready": "success"}, f"a deferred sensor sees rows that the consumer has not captured ({states})"
+    )
+
+
+def _use_commands() -> None:
+    (row,) = json.loads(_airflow("ips", "list", "--conn-id", "lake", "--output", "json"))
+    _expect(row["consumer"] == "smoke.capture" and not row["problem"], f"airflow ips list shows the consumer ({row})")
+    findings = json.loads(_airflow("ips", "doctor", "--conn-id", "lake", "--output", "json"))
+    problems = [finding for finding in findings if finding["status"] == "problem"]
+    _expect(
+        bool(findings) and not problems, f"airflow ips doctor finds no problem ({len(findings)} checks; {problems})"
+    )
+
+
+def _open_record_page() -> None:
+    from airflow.api_fastapi.app import create_app, get_auth_manager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+    from airflow.models.dagrun import DagRun
+    from fastapi.testclient import TestClient
+
+    run_id = _scalar(lambda select: select(DagRun.run_id).where(DagRun.dag_id == "smoke").order_by(DagRun.run_after))
+    client = TestClient(create_app(apps="core"), follow_redirects=False)
+    token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="reader", role="VIEWER"))
+    page = f"/ips/captures/smoke/{quote(run_id, safe='')}/capture"
+    answer = client.get(page, headers={"Authorization": f"Bearer {token}"})
+    _expect(answer.status_code == 200 and "db.playback" in answer.text, f"the record page is there ({answer})")  # noqa: PLR2004
+    _expect(client.get(page).status_code != 200, "and not for everybody")  # noqa: PLR2004
+
+
+def _wake_by_watcher(lake: Lake, folder: Path) -> None:
+    from airflow.models.asset import AssetEvent, AssetModel
+    from sqlalchemy import func
+
+    def events() -> int:
+        rows_of_the_table = AssetModel.uri == "iceberg://lake/db/playback"
+        return int(
+            _scalar(
+                lambda select: (
+                    select(func.count(AssetEvent.id))
+                    .join(AssetModel, AssetModel.id == AssetEvent.asset_id)
+                    .where(rows_of_the_table)
+                )
+            )
+        )
+
+    _airflow("dags", "reserialize")
+    with _triggerer(folder):
+        _wait_for(lambda: events() >= 1, "a watcher tells about the table as it is")
+        before = events()
+        lake.arrive(10)
+        _wait_for(lambda: events() > before, "and about an append")
+        if (stored := _watermark()) is not None:
+            _wait_for(lambda: "db.playback" in str(_watermark()), f"and keeps its position with the asset ({stored!r})")
+    before = events()
+    if stored is not None:
+        with _triggerer(folder):
+            time.sleep(5)
+            _expect(events() == before, f"so that a restart repeats no event ({events()})")
+
+
+def _watermark() -> str | None:
+    """Read what watchers keep in Airflow; None where it keeps nothing for them."""
+    try:
+        from airflow.models.asset_state_store import AssetStateStoreModel
+    except ImportError:
+        return None
+    return str(_scalar(lambda select: select(AssetStateStoreModel.value)))
+
+
+class _triggerer:  # noqa: N801 - used as a block
+    """A triggerer in a process of its own, while the block runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = folder / "triggerer.log"
+
+    def __enter__(self) -> None:
+        with self._log.open("ab") as log:
+            command = [sys.executable, "-I", "-m", "airflow", "triggerer", "--skip-serve-logs"]
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if kind is not None:
+            print(self._log.read_text()[-4000:], file=sys.stderr)
+
+
+def _airflow(*arguments: str) -> str:
+    command = [sys.executable, "-I", "-m", "airflow", *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    _expect(result.returncode == 0, f"airflow {' '.join(arguments[:2])}", result.stderr)
+    return result.stdout
+
+
+def _scalar(statement: Callable[..., Any]) -> Any:  # noqa: ANN401 - of the column's type
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        return session.scalar(statement(select))
+
+
+def _run_dag(dags: Path, dag_id: str, *, day: int) -> dict[str, str]:
     from airflow.dag_processing.dagbag import DagBag
 
     bag = DagBag(dags)
     _expect(not bag.import_errors, f"the DAG file can be parsed ({bag.import_errors or 'no error'})")
-    run = bag.dags["smoke"].test(logical_date=datetime(2026, 10, day, tzinfo=UTC))
+    at = datetime(2026, 10, day, tzinfo=UTC)
+    run = bag.dags[dag_id].test(logical_date=at, run_after=at)
     return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
 
 
-def _expect(condition: bool, statement: str) -> None:  # noqa: FBT001 - reads as an assertion, and survives python -O
+def _wait_for(condition: Callable[[], bool], statement: str) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.3)
+    if not condition():
+        raise TimeoutError(statement)
+    _expect(True, statement)  # noqa: FBT003
+
+
+def _expect(condition: bool, statement: str, details: str = "") -> None:  # noqa: FBT001 - reads as an assertion, and survives python -O
     print(f"smoke: {'ok' if condition else 'NOT TRUE'}: {statement}", flush=True)
     if not condition:
+        print(details, file=sys.stderr)
         sys.exit(1)
 
 

@@ -90,9 +90,9 @@ class IcebergStore:
         for name in self._names():
             if not is_wanted(*name.rsplit("_", 1)):
                 continue
-            with self._mapping_errors(f"checkpoint log {self.namespace}.{name} could not be read"):
+            with self.mapping_errors(f"checkpoint log {self.namespace}.{name} could not be read"):
                 try:
-                    table = self.catalog.load_table((*self._levels, name))
+                    table = self.catalog.load_table((*self.levels, name))
                 except NoSuchTableError:
                     continue
             owner = table.metadata.properties.get(OWNER)
@@ -107,46 +107,51 @@ class IcebergStore:
         return [log for consumer in self.consumers() if (log := self._load(consumer)) is not None]
 
     @property
-    def _levels(self) -> tuple[str, ...]:
+    def levels(self) -> tuple[str, ...]:
+        """The parts of the namespace's name."""
         return tuple(self.namespace.split("."))
 
     def _load(self, consumer: str) -> Table | None:
         """Load a log. A list proves its absence: at a wrong address a catalog says "not found" to everything."""
         name = log_name(consumer)
-        with self._mapping_errors(f"the checkpoint of consumer {consumer!r} could not be read"):
+        with self.mapping_errors(f"the checkpoint of consumer {consumer!r} could not be read"):
             try:
-                return self.catalog.load_table((*self._levels, name))
+                return self.catalog.load_table((*self.levels, name))
             except (NoSuchTableError, NoSuchNamespaceError):
                 if name not in self._names():
                     return None
-                return self.catalog.load_table((*self._levels, name))  # created meanwhile, unless this fails too
+                return self.catalog.load_table((*self.levels, name))  # created meanwhile, unless this fails too
 
     def _names(self) -> list[str]:
-        with self._mapping_errors(f"namespace {self.namespace!r} could not be listed"):
+        return [name for name in self.names() if LOG_NAME.fullmatch(name)]
+
+    def names(self) -> list[str]:
+        """List all tables of the namespace, the logs among them."""
+        with self.mapping_errors(f"namespace {self.namespace!r} could not be listed"):
             try:
-                found = self.catalog.list_tables(self._levels)
+                found = self.catalog.list_tables(self.levels)
             except NoSuchNamespaceError:
                 if not self._namespace_is_listed():
                     return []
-                found = self.catalog.list_tables(self._levels)  # created meanwhile, unless this fails too
-        return sorted(name[-1] for name in found if LOG_NAME.fullmatch(name[-1]))
+                found = self.catalog.list_tables(self.levels)  # created meanwhile, unless this fails too
+        return sorted(name[-1] for name in found)
 
     def _namespace_is_listed(self) -> bool:
-        depths = range(1, len(self._levels) + 1)
-        return all(self._levels[:n] in self.catalog.list_namespaces(self._levels[: n - 1]) for n in depths)
+        depths = range(1, len(self.levels) + 1)
+        return all(self.levels[:n] in self.catalog.list_namespaces(self.levels[: n - 1]) for n in depths)
 
-    def _make_namespace(self) -> None:
+    def make_namespace(self) -> None:
         """Create the namespace. If two writers do so at once, one of them gets an error that depends on the catalog."""
         try:
-            self.catalog.create_namespace(self._levels)
+            self.catalog.create_namespace(self.levels)
         except foreign_errors():
             if not self._namespace_is_listed():
                 raise
 
     def _create(self, consumer: str) -> Table:
-        identifier = (*self._levels, log_name(consumer))
-        with self._mapping_errors(f"the checkpoint log {'.'.join(identifier)} could not be created"):
-            self._make_namespace()
+        identifier = (*self.levels, log_name(consumer))
+        with self.mapping_errors(f"the checkpoint log {'.'.join(identifier)} could not be created"):
+            self.make_namespace()
             try:
                 return create_log(self.catalog, identifier, consumer)
             except TableAlreadyExistsError:
@@ -196,7 +201,7 @@ class IcebergStore:
         ) from cause_without_secrets(failure)
 
     @contextmanager
-    def _mapping_errors(self, problem: str) -> Iterator[None]:
+    def mapping_errors(self, problem: str) -> Iterator[None]:
         """Report whatever the catalog or the storage raises as an outage: it must not be read as absence."""
         try:
             yield

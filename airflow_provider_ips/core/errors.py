@@ -2,6 +2,7 @@
 
 IpsError                        the root; always says what happened, why it matters, and what to do
 ├── InputError                  a parameter, identifier or filter that cannot be right
+├── UnsupportedVersionError     a version of Airflow, of a provider or of PyIceberg without what is needed
 ├── SourceError                 the source table cannot be captured as it is
 │   ├── RefusedOperationError   a snapshot of the range changes rows and the settings refuse that
 │   ├── GapError                the checkpoint is not in the source's lineage
@@ -53,6 +54,10 @@ def _rebuild(cls: type[IpsError], problem: str, consequence: str, remedy: str) -
 
 class InputError(IpsError):
     """A parameter, identifier or filter that cannot be right."""
+
+
+class UnsupportedVersionError(IpsError):
+    """A version of Airflow, of a provider or of PyIceberg without what is needed."""
 
 
 class SourceError(IpsError):

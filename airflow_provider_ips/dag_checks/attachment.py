@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk.definitions.mappedoperator import MappedOperator
 
-from airflow_provider_ips import dag_graph
+from airflow_provider_ips import compat, dag_graph
 from airflow_provider_ips.runs.lost_files import name_lost_files
 
 if TYPE_CHECKING:
@@ -100,7 +100,9 @@ def _with_ours_first(theirs: Callable[[Context], Any] | None) -> Callable[[Conte
 
 def forget_job_of_other_capture(context: Context) -> None:
     """Let a task submit a new job if the job that it remembers was given another capture; a ``pre_execute`` hook."""
-    ti, store = context["ti"], context["task_state_store"]
+    ti, store = context["ti"], compat.task_state_of(context)
+    if store is None:
+        return
     found = (
         str(capture_id)
         for task in context["task"].get_flat_relatives(upstream=True)

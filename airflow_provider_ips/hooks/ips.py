@@ -12,6 +12,7 @@ from airflow.providers.apache.iceberg.hooks.iceberg import IcebergHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 from pyiceberg.catalog import load_catalog
 
+from airflow_provider_ips import compat as _compat  # noqa: F401 - refuses versions that do not fit
 from airflow_provider_ips.core.errors import CatalogError, InputError
 from airflow_provider_ips.redaction import redacted_message, remember_secrets
 

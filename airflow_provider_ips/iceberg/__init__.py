@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from airflow_provider_ips.versions import refuse_unsupported
+
 if TYPE_CHECKING:
     from airflow_provider_ips.iceberg.api import capture
     from airflow_provider_ips.iceberg.icdc.leftovers import drop_icdc
@@ -28,6 +30,7 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    refuse_unsupported("pyiceberg")
     value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

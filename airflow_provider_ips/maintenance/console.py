@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from airflow_provider_ips import config
+from airflow_provider_ips import compat
 from airflow_provider_ips.checkpoints.iceberg import IcebergStore
 from airflow_provider_ips.checkpoints.variable import VariableAccess, VariableStore
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
@@ -83,10 +83,10 @@ def open_store(console: Console, options: StoreOptions) -> VariableStore | Icebe
 
 
 def open_stores(console: Console, options: ConnectionOptions) -> dict[str, VariableStore | IcebergStore]:
-    """Open both stores, by name."""
+    """Open both stores, by name; below Airflow 3.3 there is one."""
     return {
         name: open_named_store(name, iceberg_conn_id=options.conn_id, variables=console.variables)
-        for name in config.STORES
+        for name in compat.USABLE_STORES
     }
 
 

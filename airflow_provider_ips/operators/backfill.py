@@ -163,7 +163,10 @@ class IpBackfillOperator(BackfillTask, SkipMixin):
         request = read_backfill_request(context, self, table, settings)
         catalog = environment.open_catalog(self.iceberg_conn_id)
         planner = BackfillPlanner(
-            request=request, catalog=catalog, claims=open_claims(context), now_ms=environment.now_ms()
+            request=request,
+            catalog=catalog,
+            claims=open_claims(context, self.iceberg_conn_id),
+            now_ms=environment.now_ms(),
         )
         plan = planner.plan()
         for line in plan_lines(plan):

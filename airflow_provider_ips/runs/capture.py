@@ -76,7 +76,9 @@ class CaptureRun:
         """A chunk may be cleared long after its backfill ended, when another one writes the same part of the target."""
         if request.chunk is not None:
             log.info("This is %s of the backfill.", request.chunk)
-            open_claims(self.context).confirm(request.run, request.chunk, now_ms=environment.now_ms())
+            open_claims(self.context, request.iceberg_conn_id).confirm(
+                request.run, request.chunk, now_ms=environment.now_ms()
+            )
 
     def _resolve(
         self, request: CaptureRequest, store: CheckpointStore, checkpoint: Checkpoint | None

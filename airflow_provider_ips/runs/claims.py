@@ -1,4 +1,4 @@
-"""Which part of a target a backfill writes, across runs and DAGs: claims that plans keep in Variables.
+"""Which part of a target a backfill writes, across runs and DAGs: claims that plans keep beside checkpoints.
 
     plan           claims all its targets before it returns chunks, or none                 Claims.take
     chunk          checks before it captures that the claim of its plan still holds         Claims.confirm
@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-from airflow_provider_ips import dag_graph
+from airflow_provider_ips import compat, dag_graph
 from airflow_provider_ips.checkpoints.variable import TaskVariables
 from airflow_provider_ips.core.backfill.claims import Claim, endless_wait_error, plan_conflict_error, target_prefix
 from airflow_provider_ips.core.errors import CheckpointConflictError, StoreUnavailableError
@@ -41,6 +41,19 @@ KEPT_MS: Final = 30 * 86_400_000
 """How long the claim of a run that has ended stays: until then its chunks can be cleared one by one."""
 
 
+class ClaimStore(Protocol):
+    """Where claims are kept, by key: in Variables, or in Iceberg where a task cannot list Variables."""
+
+    def get(self, key: str) -> str | None: ...
+
+    def set(self, key: str, value: str, *, description: str) -> None: ...
+
+    def keys(self, *, prefix: str) -> Sequence[str]:
+        """List the keys. Raises if they cannot be listed, so a missing key is absent."""
+
+    def delete(self, key: str) -> None: ...
+
+
 class ClaimVariables(TaskVariables):
     """The Variables that hold claims: unlike checkpoints, they are deleted."""
 
@@ -55,21 +68,21 @@ class Claims:
     """All claims, and which of their runs are active, as one task instance sees them."""
 
     ti: RuntimeTaskInstanceProtocol
-    variables: ClaimVariables
+    store: ClaimStore
 
     def read(self, key: str) -> Claim | None:
         """Read a claim; None if there is none."""
-        text = self.variables.get(key)
-        if text is None and key not in self.variables.keys(prefix=key):
+        text = self.store.get(key)
+        if text is None and key not in self.store.keys(prefix=key):
             return None
         try:
             return Claim.from_json(json.loads(text or ""))
         except PARSE_ERRORS:
             raise StoreUnavailableError(
-                f"Variable {key!r}, in which a backfill keeps what it writes, cannot be read",
+                f"{key!r}, in which a backfill keeps what it writes, cannot be read",
                 consequence="Two backfills might write the same part of one target",
-                remedy="let the task run again once the API server answers; if the Variable was edited, delete it when "
-                "no backfill of that target is running",
+                remedy="let the task run again once the API server answers; if it was edited, delete it when no "
+                "backfill of that target is running",
             ) from None
 
     def take(self, claims: Sequence[Claim]) -> Claim | None:
@@ -78,7 +91,7 @@ class Claims:
         None is written if one conflicts already: it would stop the chunks of that backfill. What an earlier attempt of
         this task has claimed stays then, because its chunks may be running.
         """
-        earlier = {claim.key: self.variables.get(claim.key) for claim in claims}
+        earlier = {claim.key: self.store.get(claim.key) for claim in claims}
         conflicting = self._first_conflict(claims)
         if conflicting is not None:
             return conflicting
@@ -151,7 +164,7 @@ class Claims:
         return (claim for claim in self._of_target(mine.target, but=mine.key))
 
     def _of_target(self, target: str, *, but: str | None = None) -> Iterator[Claim]:
-        for key in self.variables.keys(prefix=target_prefix(target)):
+        for key in self.store.keys(prefix=target_prefix(target)):
             claim = None if key == but else self.read(key)
             if claim is not None and claim.target == target:
                 yield claim
@@ -165,24 +178,35 @@ class Claims:
             f"Which part of {claim.target!r} a backfill writes. Written by airflow-provider-ips; it may be deleted "
             "when the run has ended."
         )
-        self.variables.set(claim.key, json.dumps(claim.to_json()), description=written)
+        self.store.set(claim.key, json.dumps(claim.to_json()), description=written)
 
     def _restore(self, key: str, text: str | None) -> None:
         if text is None:
-            self.variables.delete(key)
+            self.store.delete(key)
         else:
             self._write(Claim.from_json(json.loads(text)))
 
     def _delete(self, key: str) -> None:
         try:
-            self.variables.delete(key)
+            self.store.delete(key)
         except Exception as error:  # noqa: BLE001 - the claim of a run that has ended stops no other
-            log.warning("Variable %r, an old claim of a backfill, could not be deleted: %s", key, error)
+            log.warning("%r, an old claim of a backfill, could not be deleted: %s", key, error)
 
 
-def open_claims(context: Context) -> Claims:
-    """Open the claims from within a task."""
-    return Claims(context["ti"], ClaimVariables())
+def open_claims(context: Context, iceberg_conn_id: str) -> Claims:
+    """Open the claims from within a task.
+
+    :param iceberg_conn_id: The connection for the Iceberg store, unless there is one for all checkpoints.
+    """
+    return Claims(context["ti"], _claim_store(iceberg_conn_id))
+
+
+def _claim_store(iceberg_conn_id: str) -> ClaimStore:
+    if "variable" in compat.USABLE_STORES:
+        return ClaimVariables()
+    from airflow_provider_ips.checkpoints.claim_tables import ClaimTables
+
+    return ClaimTables(environment.open_iceberg_store(iceberg_conn_id))
 
 
 def targets_of(commits: Iterable[CommitTask]) -> tuple[str, ...]:
@@ -209,7 +233,7 @@ def fail_or_wait(context: Context, conflicting: Claim, refusal: CheckpointConfli
 
 def _missing(key: str, chunk: Chunk) -> CheckpointConflictError:
     return CheckpointConflictError(
-        f"the Variable {key!r}, in which the backfill of {chunk} keeps what it writes, does not exist any more",
+        f"{key!r}, in which the backfill of {chunk} keeps what it writes, does not exist any more",
         consequence="Another backfill may write the same part of the target",
         remedy="clear the run from its IpBackfillOperator on",
     )

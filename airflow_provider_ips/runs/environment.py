@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk.exceptions import AirflowRescheduleException
 
-from airflow_provider_ips import config
+from airflow_provider_ips import compat, config
 from airflow_provider_ips.core.errors import EvidenceError
 from airflow_provider_ips.core.json_fields import PARSE_ERRORS, explain
 
@@ -108,17 +108,21 @@ def open_named_store(
     :param variables: How this process reads and writes Variables; by default, as a task does.
     :param open_by: How this process opens the catalog of a connection; by default, by its hook.
     """
-    name = name or config.CHECKPOINT_STORE.read()
+    name = name or config.CHECKPOINT_STORE.read() or compat.DEFAULT_STORE
     config.check_store(name)
     if name == "iceberg":
-        from airflow_provider_ips.checkpoints.iceberg import IcebergStore
-
-        # One place for the logs of all captures, or that of each connection.
-        conn_id = config.CHECKPOINT_CONN_ID.read() or iceberg_conn_id
-        return IcebergStore(open_by(conn_id), config.CHECKPOINT_NAMESPACE.read())
+        return open_iceberg_store(iceberg_conn_id, open_by)
     from airflow_provider_ips.checkpoints.variable import TaskVariables, VariableStore
 
     return VariableStore(access=variables or TaskVariables())
+
+
+def open_iceberg_store(iceberg_conn_id: str, open_by: Callable[[str], Catalog] = open_catalog) -> IcebergStore:
+    """Open the store in Iceberg: one place for the logs of all captures, or that of each connection."""
+    from airflow_provider_ips.checkpoints.iceberg import IcebergStore
+
+    conn_id = config.CHECKPOINT_CONN_ID.read() or iceberg_conn_id
+    return IcebergStore(open_by(conn_id), config.CHECKPOINT_NAMESPACE.read())
 
 
 def open_store(store: CheckpointStore | str | None, *, iceberg_conn_id: str) -> CheckpointStore:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Asset, AssetAlias
 
+from airflow_provider_ips import compat
 from airflow_provider_ips.assets.uris import SCHEME, TableUri
 from airflow_provider_ips.core.errors import EvidenceError, InputError
 from airflow_provider_ips.runs import environment
@@ -36,6 +37,8 @@ _IN_EVENTS: Final = ("source", "branch", "kind", "from", "to", "files", "records
 
 def parse_targets(value: object, *, outlets: Sequence[object], partition_events: bool) -> tuple[Asset, ...]:
     """Read ``target_assets`` of a commit."""
+    if partition_events:
+        compat.refuse_partition_events()
     targets = as_list(value)
     for target in targets:
         if not isinstance(target, Asset):

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from airflow_provider_ips import dag_graph
+from airflow_provider_ips import compat, dag_graph
 from airflow_provider_ips.checkpoints.iceberg import IcebergStore
 from airflow_provider_ips.checkpoints.variable import VariableStore
 from airflow_provider_ips.core.backfill.claims import Extent, capture_conflict_error
@@ -91,7 +91,10 @@ def _refuse_if_kept_elsewhere(store: CheckpointStore, request: CaptureRequest) -
     """Refuse a first run in one store while the other one holds the consumer's checkpoint.
 
     A deployment that has never used the Iceberg store need not be able to open it, so failing there is only logged.
+    Where an Airflow cannot use one of the stores, nothing has ever been written there.
     """
+    if len(compat.USABLE_STORES) == 1:
+        return
     consumer, conn_id = request.consumer, request.iceberg_conn_id
     if isinstance(store, IcebergStore):
         here, there = "iceberg", "variable"
@@ -235,7 +238,7 @@ def refuse_or_await_backfill(
     """Fail or wait while a backfill writes the same part of a target. A chunk has the claims of its own plan."""
     if request.chunk is not None or all(source.plan.is_empty for source in sources):
         return
-    claims, extent = open_claims(context), _extent_of(request, sources)
+    claims, extent = open_claims(context, request.iceberg_conn_id), _extent_of(request, sources)
     # Airflow's own backfill makes many runs, which are not looked after one by one, so they wait as well.
     waits = waits or context["dag_run"].run_type == "backfill"
     for target in _targets_of(context):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_provider_ips import config
+from airflow_provider_ips import compat, config
 from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.core.watching.monitor import Monitor, missing_source
 from airflow_provider_ips.core.watching.watch import Watch, parse_interval, parse_since, watched_to_text
@@ -184,7 +184,7 @@ class IcebergAppendTrigger(BaseEventTrigger):
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[Loaded]) -> AsyncIterator[TriggerEvent]:
         """Judge what each poll has loaded, and yield an event if it is ready or has a problem."""
-        monitor, watermark = Monitor(self.watch), Watermark(self.asset_state_store, self.log)
+        monitor, watermark = Monitor(self.watch), Watermark(compat.asset_state_of(self, in_thread), self.log)
         async for loaded in shared_stream:
             event = await self._event_of(loaded, monitor, watermark)
             if event is not None:

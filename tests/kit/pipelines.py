@@ -9,8 +9,9 @@ from airflow.sdk import DAG, task_group
 from airflow.sdk.exceptions import AirflowRescheduleException
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
-from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore
+from airflow_provider_ips.checkpoints.variable import ServerVariables
 from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.runs.environment import open_named_store
 from tests.kit.tables import reader
 
 
@@ -61,8 +62,8 @@ def capturing(source, **options):
 
 
 def checkpoint_of(consumer):
-    """The stored document, read as a command would."""
-    return VariableStore(ServerVariables()).read(consumer)
+    """The stored document, read as a command would, from where this Airflow keeps checkpoints by default."""
+    return open_named_store(None, iceberg_conn_id="lake", variables=ServerVariables()).read(consumer)
 
 
 def moves(consumer):
