@@ -19,7 +19,7 @@ DONE ?=
 OWN_TARGETS := browser cascades components examples/test_patterns.py playback topology
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-watch compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke clean
+.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-watch compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ map: ## draw the rooms and their imports into docs/explanation/architecture.md
 walk: env ## the way of one real append capture through rooms and modules, in order of first visit
 	@python -m scripts.walk
 
+compatibility: env ## write the table of supported and tested versions into the README
+	@python -m scripts.compatibility
+
 check: check-format ## formatter, linter, types, rings
 	ruff check
 	mypy
@@ -124,6 +127,12 @@ build: env ## source distribution and wheel into dist/
 
 smoke: build ## capture and commit with the built wheel in an environment of its own
 	scripts/smoke
+
+floors: build ## the built wheel on Airflow 3.2.1 and 3.3.1, under Airflow's own constraints (needs a Python 3.12)
+	@python scripts/floors.py
+
+test-floor: env ## the tests of the Airflow layer, the checkpoints and the Iceberg ring on Airflow 3.2.1 (PYTEST_ARGS='-k sensor')
+	@WORKERS=$(WORKERS) python scripts/floors.py --tests -- $(PYTEST_ARGS)
 
 clean: ## remove everything that make has made
 	rm -rf .venv .cache .demo .artefacts dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,7 +1,7 @@
 """Which versions of other packages this one runs with. Its metadata says so, and installers follow that.
 
-An installer can be told not to, and a later installation can replace a package. So what is there is compared once, at
-the first import that needs it, before anything fails in a way that nobody can read.
+An option of an installer turns that off, and a later installation can replace a package. So what is there is compared
+once, at the first import that needs it, before anything fails in a way that is hard to read.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@
     commands               `airflow ips list` and `doctor`
     record page            as the API server serves it
     watcher                a triggerer of its own sees an append, and Airflow has an event of the asset
+    refusals               on Airflow 3.2, of what it lacks
 
 Everything lies in a temporary folder, SQLite being both Airflow's database and the Iceberg catalog.
 """
@@ -103,6 +104,7 @@ def main() -> None:
         _use_commands()
         _open_record_page()
         _wake_by_watcher(lake, folder)
+        _refuse_what_this_airflow_lacks()
     print("smoke: passed")
 
 
@@ -242,6 +244,29 @@ def _watermark() -> str | None:
     except ImportError:
         return None
     return str(_scalar(lambda select: select(AssetStateStoreModel.value)))
+
+
+def _refuse_what_this_airflow_lacks() -> None:
+    from airflow import __version__
+
+    from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, IpsError, iceberg_asset
+
+    if not __version__.startswith("3.2."):
+        return
+    lacking: tuple[Callable[[], object], ...] = (
+        lambda: IpCaptureOperator(task_id="capture", source_tables="db.t", checkpoint_store="variable"),
+        lambda: IpCommitOperator(
+            task_id="commit", capture="capture", target_assets=iceberg_asset("db.t"), partition_events=True
+        ),
+    )
+    for make in lacking:
+        try:
+            make()
+        except IpsError as error:
+            reason = f"needs Airflow 3.3, and this is {__version__}"
+            _expect(reason in error.problem, f"what this Airflow lacks is refused ({error})")
+        else:
+            _expect(False, "what this Airflow lacks is refused")  # noqa: FBT003
 
 
 class _triggerer:  # noqa: N801 - used as a block

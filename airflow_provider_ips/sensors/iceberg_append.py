@@ -9,6 +9,7 @@ from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout, AirflowSkipException
 
+from airflow_provider_ips import compat as _compat  # noqa: F401 - refuses versions that do not fit
 from airflow_provider_ips import config
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.watching.watch import Watch, parse_interval

@@ -6,7 +6,6 @@ import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_provider_ips import ips_params
-from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
 from airflow_provider_ips.core.requests.request import PARAM_NAMES, RunRequest
 from airflow_provider_ips.core.settings import ALL_OPERATIONS
@@ -16,7 +15,7 @@ from airflow_provider_ips.runs.reports import source_lines
 from tests.docs.test_reference import code, default
 from tests.kit import people
 from tests.kit.pages import table
-from tests.kit.pipelines import checkpoint_of, committed_at, incremental
+from tests.kit.pipelines import checkpoint_of, committed_at, default_store, incremental
 from tests.kit.tables import append, create, icdc_tables
 
 DONE = {"capture": "success", "work": "success", "commit": "success"}
@@ -378,7 +377,7 @@ def test_gc_takes_detached_tables_once_they_are_old(lake, events, pipeline, run_
     run_dag(pipeline("collected"))
     detached = run_dag(dag, conf={"ips_run": "full"}).xcom("db.events")
     now = int(datetime.now(tz=UTC).timestamp() * 1000)
-    stores = [VariableStore(ServerVariables())]
+    stores = [default_store()]
 
     young = plan_clean_up(lake, "icdc", stores, before_ms=now - 60_000)
     old = plan_clean_up(lake, "icdc", stores, before_ms=now + 60_000)

@@ -11,7 +11,7 @@ from airflow_provider_ips.core.errors import CheckpointConflictError, GapError, 
 from airflow_provider_ips.core.settings import ALL_OPERATIONS, SourceTable
 from tests.airflow.backfills import Daily, backfilling, daily_table, days_of, october, per_day, recomputed, spoil
 from tests.kit import people
-from tests.kit.pipelines import Job, checkpoint_of, incremental, left_running, waiting
+from tests.kit.pipelines import Job, checkpoint_of, default_store, incremental, left_running, waiting
 from tests.kit.tables import append, create, icdc_tables
 
 CHUNK_DONE = {"chunk.capture": "success", "chunk.work": "success", "chunk.commit": "success"}
@@ -51,14 +51,8 @@ def snapshots(table):
 
 
 def documents():
-    """Every Variable that is a checkpoint, as stored."""
-    from airflow.models.variable import Variable as StoredVariable
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
-
-    with create_session() as session:
-        found = session.scalars(select(StoredVariable))
-        return {v.key: v.val for v in found if not v.key.startswith("ips_backfill-")}
+    """Every checkpoint, as text."""
+    return {place: parse().to_text() for place, _, parse in default_store().documents()}
 
 
 def test_partitions_are_backfilled_chunk_by_chunk_and_the_live_checkpoint_stays(lake, days, job, run_dag):

@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 import pytest
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.python import PythonOperator, ShortCircuitOperator
-from airflow.sdk import DAG, TaskGroup, Variable
+from airflow.sdk import DAG, TaskGroup
 
 from airflow_provider_ips import IpCommitOperator
 from airflow_provider_ips.core.errors import CheckpointConflictError, EvidenceError, InputError
-from tests.kit.pipelines import capturing, checkpoint_of, committed_at, incremental
+from tests.kit.pipelines import capturing, checkpoint_of, committed_at, incremental, lose_checkpoint
 from tests.kit.tables import append, create, icdc_tables
 
 
@@ -233,13 +233,9 @@ def test_a_commit_without_a_capture_in_its_run_is_refused(lake, run_dag):
 
 def test_a_capture_abandoned_meanwhile_is_not_committed(events, run_dag):
     """Someone took the checkpoint back while the job ran."""
-    from airflow_provider_ips.core.identifiers import variable_key
-
     with DAG("abandoned", schedule=None) as dag:
         captured = capturing("db.events")
-        work = PythonOperator(
-            task_id="work", python_callable=lambda: Variable.delete(variable_key("abandoned.capture"))
-        )
+        work = PythonOperator(task_id="work", python_callable=lambda: lose_checkpoint("abandoned.capture"))
         captured >> work >> IpCommitOperator(task_id="commit", capture=captured)
 
     ran = run_dag(dag)

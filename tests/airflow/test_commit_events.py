@@ -183,6 +183,9 @@ def test_each_instance_of_a_mapped_commit_has_its_event(lake, events, job, run_d
 # --- one event per partition ----------------------------------------------------------------------------------
 
 
+KEYED = pytest.mark.needs_airflow_3_3("a task chooses the partition keys of its events")
+
+
 @pytest.fixture
 def target(lake):
     """A target with two partition fields."""
@@ -208,6 +211,7 @@ def writing(dag_id, target, *batches, stamped=True, **commit):
     return dag
 
 
+@KEYED
 def test_each_partition_that_the_job_wrote_has_an_event_with_its_key(events, target, run_dag):
     """Those of the target, exactly; not what other jobs wrote there."""
     append(target, [9], day=date(2026, 9, 9))
@@ -222,6 +226,7 @@ def test_each_partition_that_the_job_wrote_has_an_event_with_its_key(events, tar
     assert extra["captures"][0]["capture_id"] == ran.xcom("capture_id")
 
 
+@KEYED
 def test_the_keys_start_the_dag_that_waits_for_partitions(events, target, run_dag):
     scheduled("waiting_for_partitions", PartitionedAssetTimetable(assets=TARGET))
 
@@ -230,6 +235,7 @@ def test_the_keys_start_the_dag_that_waits_for_partitions(events, target, run_da
     assert queued("waiting_for_partitions") == ["2026-10-01|1", "2026-10-02|2"]
 
 
+@KEYED
 def test_rows_deleted_from_a_partition_touch_it(events, target, run_dag):
     append(target, [5], day=SECOND)
 
@@ -243,6 +249,7 @@ def test_rows_deleted_from_a_partition_touch_it(events, target, run_dag):
     assert [key for *_, key in told(run_dag(dag))] == ["2026-10-02|5"]
 
 
+@KEYED
 def test_no_keyed_event_where_nothing_was_processed(events, target, run_dag):
     """The commit runs and succeeds, and what it would have emitted as an outlet is taken back."""
     dag = writing("keyed_quiet", target, ([1], FIRST))
@@ -255,6 +262,7 @@ def test_no_keyed_event_where_nothing_was_processed(events, target, run_dag):
     assert (second.states["commit"], told(second)) == ("success", [])
 
 
+@KEYED
 def test_no_keyed_event_of_a_target_that_the_job_left_as_it_was(events, target, run_dag):
     """It has committed, and stamped, a snapshot without files: none of the captured rows concerned it."""
     ran = run_dag(writing("keyed_idle", target, ([], FIRST)))
@@ -262,6 +270,7 @@ def test_no_keyed_event_of_a_target_that_the_job_left_as_it_was(events, target, 
     assert (ran.states["commit"], told(ran)) == ("success", [])
 
 
+@KEYED
 def test_a_key_longer_than_airflow_takes_is_refused_before_the_checkpoint_moves(lake, events, run_dag):
     schema = pa.schema([pa.field(name, pa.string()) for name in ("city", "street")])
     table = lake.create_table("db.target", schema=schema)
@@ -282,6 +291,7 @@ def test_a_key_longer_than_airflow_takes_is_refused_before_the_checkpoint_moves(
     assert committed_at("keyed_long.capture", "db.events") is None
 
 
+@KEYED
 def test_a_target_without_the_stamp_is_refused_before_the_checkpoint_moves(events, target, run_dag):
     """Nothing would tell which partitions are new, and their events would be missing."""
     ran = run_dag(writing("keyed_unstamped", target, ([1], FIRST), stamped=False))
@@ -291,6 +301,7 @@ def test_a_target_without_the_stamp_is_refused_before_the_checkpoint_moves(event
     assert committed_at("keyed_unstamped.capture", "db.events") is None
 
 
+@KEYED
 def test_a_target_without_partitions_is_refused(lake, events, run_dag):
     table = create(lake, "db.target")
 
@@ -306,7 +317,9 @@ def test_a_target_without_partitions_is_refused(lake, events, run_dag):
         ({"target_assets": [Asset.ref(name="x")]}, "is not an Asset"),
         ({"target_assets": TARGET, "outlets": [TARGET]}, "an outlet as well"),
         ({"target_assets": [TARGET, TARGET]}, "twice"),
-        ({"target_assets": Asset("report"), "partition_events": True}, "is not an Iceberg table"),
+        pytest.param(
+            {"target_assets": Asset("report"), "partition_events": True}, "is not an Iceberg table", marks=KEYED
+        ),
     ],
 )
 def test_targets_that_cannot_be_told_are_refused_at_parse(parameters, named):

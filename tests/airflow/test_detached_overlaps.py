@@ -8,10 +8,12 @@ import pytest
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 
-from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, iceberg_asset, ips_params
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, compat, iceberg_asset, ips_params
+from airflow_provider_ips.checkpoints.claim_tables import ClaimTables
 from airflow_provider_ips.checkpoints.variable import ServerVariables
 from airflow_provider_ips.core.backfill.claims import PREFIX
 from airflow_provider_ips.core.errors import CheckpointConflictError
+from airflow_provider_ips.runs.environment import open_iceberg_store
 from tests.airflow.backfills import backfilling, left_queued, october
 from tests.kit.pipelines import capturing, for_each, incremental, left_running, waiting
 from tests.kit.tables import append, create
@@ -72,7 +74,9 @@ def some_days(condition):
 
 
 def claims():
-    return ServerVariables().keys(prefix=PREFIX)
+    """The keys under which this Airflow keeps them."""
+    kept = ServerVariables() if compat.HAS_3_3 else ClaimTables(open_iceberg_store("lake"))
+    return kept.keys(prefix=PREFIX)
 
 
 def test_a_detached_run_is_refused_while_a_backfill_writes_the_same_days(backfilled, pipeline, run_dag):

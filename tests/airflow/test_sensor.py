@@ -306,7 +306,7 @@ def test_parsing_leaves_the_heavy_libraries_alone():
     code = (
         "from airflow_provider_ips import IcebergAppendSensor, IcebergAppendTrigger, IpCommitOperator, iceberg_asset;"
         "IcebergAppendSensor(task_id='w', table='db.t', consumer='c');IcebergAppendTrigger(table='db.t');"
-        "IpCommitOperator(task_id='c', capture='x', target_assets=iceberg_asset('db.t'), partition_events=True);"
+        "IpCommitOperator(task_id='c', capture='x', target_assets=iceberg_asset('db.t'));"
         "import sys;print(sorted({name.partition('.')[0] for name in sys.modules} & {'pyiceberg','pyarrow','pyspark'}))"
     )
 

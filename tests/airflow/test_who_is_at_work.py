@@ -1,25 +1,29 @@
 """Whoever may still write a target is seen by the next capture: replays, runs that were stopped, other tasks."""
 
-# ruff: noqa: AIR311 - the rows in the database are the subject
-
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from airflow.models import Variable
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_ips import IpCommitOperator
-from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore
 from airflow_provider_ips.core.checkpoint.entries import SourcePosition
 from airflow_provider_ips.core.checkpoint.manual_changes import reset, seed, with_intervention
-from airflow_provider_ips.core.identifiers import Source, variable_key
+from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.iceberg.source.iceberg_source import open_source, position_at
 from tests.kit.people import stop
-from tests.kit.pipelines import capturing, checkpoint_of, for_each, incremental, left_running
+from tests.kit.pipelines import (
+    capturing,
+    checkpoint_of,
+    default_store,
+    for_each,
+    incremental,
+    left_running,
+    lose_checkpoint,
+)
 from tests.kit.tables import append, create, rows
 
 DONE = {"capture": "success", "work": "success", "commit": "success"}
@@ -253,17 +257,17 @@ def test_a_stand_by_deployment_does_not_take_the_run_of_another_for_its_own(even
 
 @pytest.mark.parametrize("is_lost", [False, True])
 def test_a_checkpoint_that_went_back_is_noticed(events, job, run_dag, is_lost):
-    """An older export was imported, or the Variable was deleted: the table of the last run is newer than it."""
+    """An older export was imported, or the document was deleted: the table of the last run is newer than it."""
     dag = incremental(f"set_back_{is_lost}", "db.events", job)
     consumer = f"{dag.dag_id}.capture"
     run_dag(dag)
-    older = Variable.get(variable_key(consumer))
+    older = checkpoint_of(consumer)
     append(events, [4])
     run_dag(dag)
     append(events, [5])
-    Variable.delete(variable_key(consumer))
+    lose_checkpoint(consumer)
     if not is_lost:
-        Variable.set(variable_key(consumer), older)
+        default_store().write(replace(older, revision=1), expected_revision=None)
 
     ran = run_dag(dag)
 
@@ -296,16 +300,16 @@ class SetBack:
 
     @property
     def document(self):
-        return Variable.get(variable_key(self.consumer))
+        return checkpoint_of(self.consumer)
 
     def put_back(self, document):
-        Variable.delete(variable_key(self.consumer))
+        lose_checkpoint(self.consumer)
         if document is not None:
-            Variable.set(variable_key(self.consumer), document)
+            default_store().write(replace(document, revision=1), expected_revision=None)
 
     def seed(self, *, after_row):
         """Set the position to the snapshot that appended a row, as the commands reset and seed do."""
-        store, now_ms = VariableStore(ServerVariables()), time.time_ns() // 1_000_000
+        store, now_ms = default_store(), time.time_ns() // 1_000_000
         history = open_source(self.lake, Source("db.events"))
         added = next(s for s in self.lake.load_table("db.events").snapshots() if after_row in self._rows_at(s))
         position = SourcePosition(

@@ -64,9 +64,9 @@ class Faulty(SqlCatalog):
             raise self.load
         return super().load_table(identifier)
 
-    def register_table(self, identifier: Any, metadata_location: str, overwrite: bool = False) -> Any:  # noqa: FBT001, FBT002 - as PyIceberg has it
+    def register_table(self, *arguments: Any, **options: Any) -> Any:
         if self.register is None or self.registers_first:
-            table = super().register_table(identifier, metadata_location, overwrite)
+            table = super().register_table(*arguments, **options)
         if self.register is not None:
             raise self.register
         return table

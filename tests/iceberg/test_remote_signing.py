@@ -59,8 +59,8 @@ class SigningCatalog(SqlCatalog):
         table.io = self._load_file_io(SIGNED)
         return table
 
-    def register_table(self, identifier: Any, metadata_location: str, overwrite: bool = False) -> Any:  # noqa: FBT001, FBT002 - as PyIceberg
-        return self.plain.register_table(identifier, metadata_location, overwrite)
+    def register_table(self, *arguments: Any, **options: Any) -> Any:
+        return self.plain.register_table(*arguments, **options)
 
     def create_table_transaction(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError

@@ -4,13 +4,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from airflow.models import Variable
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG, task_group
 from airflow.sdk.exceptions import AirflowRescheduleException
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
-from airflow_provider_ips.checkpoints.variable import ServerVariables
-from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.checkpoints.log_table import log_name
+from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore
+from airflow_provider_ips.core.identifiers import Source, variable_key
 from airflow_provider_ips.runs.environment import open_named_store
 from tests.kit.tables import reader
 
@@ -61,9 +63,23 @@ def capturing(source, **options):
     return IpCaptureOperator(**{"task_id": "capture", "source_tables": source, "iceberg_conn_id": "lake", **options})
 
 
+def default_store():
+    """Where this Airflow keeps checkpoints by default, opened as a command would."""
+    return open_named_store(None, iceberg_conn_id="lake", variables=ServerVariables())
+
+
 def checkpoint_of(consumer):
-    """The stored document, read as a command would, from where this Airflow keeps checkpoints by default."""
-    return open_named_store(None, iceberg_conn_id="lake", variables=ServerVariables()).read(consumer)
+    """The stored document."""
+    return default_store().read(consumer)
+
+
+def lose_checkpoint(consumer):
+    """Delete the document, as people can who have the rights."""
+    store = default_store()
+    if isinstance(store, VariableStore):
+        Variable.delete(variable_key(consumer))  # noqa: AIR311 - also where there is no task
+    else:
+        store.catalog.drop_table((*store.levels, log_name(consumer)))
 
 
 def moves(consumer):

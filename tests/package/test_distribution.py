@@ -7,8 +7,11 @@ from email import message_from_string
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import airflow_provider_ips
+from scripts.spark_jars import JARS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -73,16 +76,18 @@ def test_the_wheel_is_typed_licensed_and_a_provider(unpacked, metadata):
     assert "[apache_airflow_provider]" in (dist_info / "entry_points.txt").read_text()
 
 
-def test_the_spark_extra_pins_the_two_halves_of_pyspark_alike(metadata):
-    """Their files overlap: two releases in one environment break each other."""
-    pins = dict(
-        requirement.split(";")[0].strip().split("==")
-        for requirement in metadata.get_all("Requires-Dist")
-        if 'extra == "spark"' in requirement or "extra == 'spark'" in requirement
-    )
+def test_the_spark_extra_takes_the_two_halves_of_pyspark_from_the_releases_of_the_runtime(metadata):
+    """Their files overlap: halves of two releases break each other. The runtime is built for one minor release."""
+    required = [Requirement(line) for line in metadata.get_all("Requires-Dist")]
+    ranges = {
+        each.name: each.specifier for each in required if each.marker and each.marker.evaluate({"extra": "spark"})
+    }
+    (runtime,) = [jar for jar in JARS if jar.artifact.startswith("iceberg-spark-runtime")]
+    minor = runtime.artifact.removeprefix("iceberg-spark-runtime-").partition("_")[0]
+    following = ".".join([minor.split(".")[0], str(int(minor.split(".")[1]) + 1)])
 
-    assert set(pins) == {"pyspark", "pyspark-client"}
-    assert len(set(pins.values())) == 1
+    assert set(ranges) == {"pyspark", "pyspark-client"}
+    assert set(ranges.values()) == {SpecifierSet(f">={minor},<{following}")}
 
 
 PARSE_EXAMPLES = """

@@ -37,7 +37,7 @@ def test_every_line_pins_one_version_and_names_no_place():
         assert re.fullmatch(r"[a-z0-9-]+==[^\s=]+( ; [^:@]+)?", line), line
 
 
-@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13", "3.14"])
 @pytest.mark.parametrize("requirement", REQUIREMENTS)
 def test_every_requirement_has_a_pin_that_satisfies_it(requirement, python):
     required = Requirement(requirement)
