@@ -16,10 +16,10 @@ WORKERS ?= 2
 # What `make test` leaves out below tests/: folders that are done already.
 DONE ?=
 # Tests that take long, and have targets of their own: below tests/system/.
-OWN_TARGETS := browser cascades components examples/test_patterns.py playback topology
+OWN_TARGETS := browser cascades components cookbook dbt examples/test_patterns.py playback topology
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-watch compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility clean
+.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-watch compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-dbt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,14 @@ test-cascades: jars ## three stages started by table changes alone, against a fu
 test-topology: jars ## Spark standalone, a worker and Airflow as the stack in docker/ has them
 	pytest tests/system/topology $(PYTEST_ARGS)
 
+test-cookbook: env ## every recipe parsed and rendered with its real provider, in an environment of its own (2 GB)
+	@scripts/environment cookbook --editable .
+	.cache/cookbook/bin/python -m pytest tests/system/cookbook $(PYTEST_ARGS)
+
+test-dbt: jars ## dbt models over captured tables, with dbt's session method on Spark, in an environment of its own
+	@scripts/environment dbt
+	pytest tests/system/dbt $(PYTEST_ARGS)
+
 test-browser: env ## people in the UI of a whole Airflow, in a real browser; screenshots into .artefacts
 	pytest tests/system/browser $(PYTEST_ARGS)
 
@@ -116,10 +124,12 @@ fix: env ## let the formatter and the linter repair what they can
 	ruff format
 	ruff check --fix
 
-constraints: env ## resolve constraints.txt anew; what still fits stays (UPGRADE=1: newest of everything)
+constraints: env ## resolve constraints.txt and those of cookbook and dbt anew; what still fits stays (UPGRADE=1: newest of everything)
 	uv pip compile --quiet --universal --python-version 3.11 --extra spark --extra dev --extra bench --no-annotate \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make constraints' \
 		$(if $(UPGRADE),--upgrade) --output-file constraints.txt pyproject.toml
+	UPGRADE=$(UPGRADE) scripts/environment cookbook --lock pyproject.toml
+	UPGRADE=$(UPGRADE) scripts/environment dbt --lock
 
 build: env ## source distribution and wheel into dist/
 	rm -rf dist
