@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.xdist_group("docs")
 
 SHELL = ("bash", "sh")
-LANGUAGES = {*SHELL, "diff", "ini", "json", "python", "text", "toml", "yaml"}
+LANGUAGES = {*SHELL, "diff", "ini", "json", "properties", "python", "sql", "text", "toml", "yaml"}
 DIRECTIVES = {"drawing", "from", "save", "twins", "install"}
 RUN_WITH_BASH = "docs/tutorial.md"  # by test_tutorial.py
 
@@ -99,12 +99,20 @@ def test_python_blocks_compile(block):
 
 @pytest.mark.parametrize("block", directed("from"))
 def test_a_block_quoted_from_a_file_stands_there(block):
-    """Quoted code is run by the file's own tests, so it must be the file's, statement by statement."""
+    """Quoted code is run by the file's own tests, so it must be the file's: Python statement by statement."""
+    if not block.value.endswith(".py"):
+        assert block.text in (ROOT / block.value).read_text(), f"{block.value} does not say that"
+        return
     inside = [
         shape(node) for node in ast.walk(ast.parse((ROOT / block.value).read_text())) if isinstance(node, ast.stmt)
     ]
     strange = [ast.unparse(node) for node in ast.parse(block.text).body if shape(node) not in inside]
     assert not strange, f"{block.value} does not say: " + "\n".join(strange)
+
+
+def test_sql_is_quoted_from_a_file():
+    """No test here runs SQL, so it is that of a file which others run."""
+    assert not [str(block) for block in all_blocks("sql") if block.directive != "from"]
 
 
 def shape(node):
@@ -188,9 +196,21 @@ def make_targets():
 
 def test_data_blocks_parse():
     """Each by the parser of its language."""
-    parsers: dict[str, Callable[[str], object]] = {"yaml": yaml.safe_load, "json": json.loads, "toml": tomllib.loads}
+    parsers: dict[str, Callable[[str], object]] = {
+        "yaml": yaml.safe_load,
+        "json": json.loads,
+        "toml": tomllib.loads,
+        "properties": spark_settings,
+    }
     for block in all_blocks(*parsers):
         assert parsers[block.language](block.text) is not None, str(block)
+
+
+def spark_settings(text):
+    """A key and a value in each line, as in spark-defaults.conf."""
+    settings = [line.split(maxsplit=1) for line in text.splitlines()]
+    assert all(len(pair) == 2 and pair[0].startswith("spark.") for pair in settings)
+    return dict(settings)
 
 
 @pytest.mark.parametrize("block", named("ini"))
