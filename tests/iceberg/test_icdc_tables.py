@@ -6,6 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.catalog.rest import Capability
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import ServerError
 from pyiceberg.expressions import AlwaysTrue
@@ -171,3 +173,36 @@ def test_passwords_never_reach_a_message() -> None:
     text = redact("could not connect to postgresql://ips:hunter2@db/lake?password=hunter2&token: hunter2")
     assert "hunter2" not in text
     assert "db/lake" in text
+
+
+class TestCatalogsThatCannotRegister:
+    """They are refused before anything is written, or leave nothing if only the call itself shows it."""
+
+    def test_a_rest_catalog_that_does_not_list_the_endpoint(self, catalog: SqlCatalog, tmp_path: Path) -> None:
+        """As servers say in their configuration which requests they answer."""
+        silent = SqlCatalog("lake", **catalog.properties)
+        silent._supported_endpoints = {Capability.V1_LOAD_TABLE}  # type: ignore[attr-defined]
+        before = files_under(f"file://{tmp_path}")
+        with pytest.raises(InputError, match="cannot register tables") as failure:
+            capture(silent, "db.t", into="icdc.x")
+        assert "catalogs.md" in failure.value.remedy
+        assert files_under(f"file://{tmp_path}") == before
+        assert not catalog.namespace_exists("icdc")
+        silent._supported_endpoints.add(Capability.V1_REGISTER_TABLE)  # type: ignore[attr-defined]
+        capture(silent, "db.t", into="icdc.x")
+
+    def test_a_class_of_pyiceberg_that_never_registers(self) -> None:
+        """No connection is needed to say so."""
+        with pytest.raises(InputError, match="cannot register tables"):
+            check_icdc_namespace(NoopCatalog("nothing"), "icdc")
+
+    def test_one_that_shows_it_by_the_call(self, catalog: SqlCatalog, tmp_path: Path) -> None:
+        """A catalog class of somebody's own: its files are deleted again."""
+
+        class Partial(SqlCatalog):
+            def register_table(self, *_: Any, **__: Any) -> Any:
+                raise NotImplementedError
+
+        with pytest.raises(InputError, match="cannot register tables"):
+            capture(Partial("lake", **catalog.properties), "db.t", into="icdc.x")
+        assert not [path for path in files_under(f"file://{tmp_path}") if "/icdc/" in path]

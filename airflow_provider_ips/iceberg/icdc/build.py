@@ -23,6 +23,7 @@ from airflow_provider_ips.iceberg.icdc.metadata import (
     icdc_metadata,
     icdc_snapshot_id,
 )
+from airflow_provider_ips.iceberg.icdc.namespace import cannot_register
 from airflow_provider_ips.iceberg.icdc.transfer import move_manifest
 from airflow_provider_ips.iceberg.manifests.counts import MovedManifest
 from airflow_provider_ips.iceberg.manifests.lists import write_manifest_list
@@ -77,7 +78,7 @@ class Build:
         source, io = self._source, self._source.table.io
         return [move_manifest(io, self._io, source.listed(s.manifest), s, path) for s, path in jobs]
 
-    def publish(self, target: TableIdentifier, moved: Sequence[MovedManifest]) -> None:
+    def publish(self, target: TableIdentifier, moved: Sequence[MovedManifest], *, equality_deletes: int) -> None:
         """Write manifest list and metadata, then register the table."""
         manifest_list = self._path("snap.avro")
         manifests = [m.manifest for m in moved if m.manifest is not None]
@@ -97,7 +98,7 @@ class Build:
                 location=self._location,
                 manifest_list=manifest_list,
                 manifests=manifests,
-                totals=_totals(moved),
+                totals=_totals(moved, equality_deletes),
             )
             with self._io.new_output(metadata_path).create(overwrite=True) as stream:
                 stream.write(document)
@@ -111,6 +112,9 @@ class Build:
             self._catalog.register_table(target.parts, metadata_path)
         except TableAlreadyExistsError:
             self._settle(target, None)
+        except NotImplementedError as error:
+            self._delete_written()
+            raise cannot_register(self._catalog, str(error)) from error
         except foreign_errors() as error:
             self._settle(target, error)
 
@@ -174,10 +178,25 @@ def _unsettled(target: TableIdentifier, error: Exception | None, second_error: E
     )
 
 
-def _totals(moved: Sequence[MovedManifest]) -> dict[str, str]:
-    files = str(sum(m.files for m in moved if m.manifest is not None and m.manifest.content == 0))
-    records = str(sum(m.records for m in moved if m.manifest is not None and m.manifest.content == 0))
-    return {"added-data-files": files, "added-records": records, "total-data-files": files, "total-records": records}
+def _totals(moved: Sequence[MovedManifest], equality_deletes: int) -> dict[str, str]:
+    """What the snapshot's summary says of files and records.
+
+    With totals of zero deletes, or without any, some engines answer ``count(*)`` by ``total-records`` alone: deleted
+    rows would be counted.
+    """
+    data, deletes = ([m for m in moved if m.manifest is not None and m.manifest.content == kind] for kind in (0, 1))
+    files, records = sum(m.files for m in data), sum(m.records for m in data)
+    deleting_files, deleting_records = sum(m.files for m in deletes), sum(m.records for m in deletes)
+    totals = {
+        "added-data-files": files,
+        "added-records": records,
+        "total-data-files": files,
+        "total-records": records,
+        "total-delete-files": deleting_files,
+        "total-position-deletes": deleting_records - equality_deletes,
+        "total-equality-deletes": equality_deletes,
+    }
+    return {name: str(total) for name, total in totals.items()}
 
 
 def refuse_other_capture(

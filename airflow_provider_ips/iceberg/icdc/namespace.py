@@ -39,12 +39,37 @@ def check_icdc_namespace(catalog: Catalog, namespace: str) -> None:
             consequence="ICDC tables could not be made in it",
             remedy='use letters, digits, "_" and "-", with dots between levels, for example "icdc"',
         )
+    if not _may_register(catalog):
+        raise cannot_register(catalog)
     try:
         catalog.load_namespace_properties(parts)
     except NoSuchNamespaceError:
         _create_namespace(catalog, namespace, parts)
     except foreign_errors() as error:
         raise _unusable(catalog, namespace, error) from cause_without_secrets(error)
+
+
+_WITHOUT_REGISTER: Final = frozenset({"DynamoDbCatalog", "NoopCatalog"})
+"""PyIceberg's classes whose ``register_table`` does nothing but raise."""
+
+
+def _may_register(catalog: Catalog) -> bool:
+    """Whether the catalog may be able to register a table: a REST catalog can say that it is not."""
+    from pyiceberg.catalog.rest import Capability
+
+    if type(catalog).__name__ in _WITHOUT_REGISTER:
+        return False
+    endpoints = getattr(catalog, "_supported_endpoints", None)
+    return endpoints is None or Capability.V1_REGISTER_TABLE in endpoints
+
+
+def cannot_register(catalog: Catalog, reason: str = "") -> InputError:
+    """The error for a catalog in which no existing metadata file can become a table."""
+    return InputError(
+        f"catalog {catalog.name!r} cannot register tables{reason and f': {reason}'}",
+        consequence="ICDC tables are made by registering metadata, so nothing was captured and no checkpoint moved",
+        remedy="use a catalog that registers tables, see docs/reference/catalogs.md",
+    )
 
 
 def probe_namespace(catalog: Catalog, namespace: str) -> str:

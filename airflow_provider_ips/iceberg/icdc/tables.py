@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.errors import UnsupportedTableError
-from airflow_provider_ips.core.history.files import DELETES
+from airflow_provider_ips.core.history.files import DELETES, FileFacts
 from airflow_provider_ips.core.history.selections import CapturePlan, Selection
 from airflow_provider_ips.core.identifiers import Source, TableIdentifier
 from airflow_provider_ips.core.record import ColumnRange, Decision, Kind, Volume
@@ -35,6 +35,8 @@ class PlannedIcdcTable:
     location: str
     identity: Identity
     selections: tuple[Selection, ...]
+    equality_deletes: int
+    """The records of its equality delete files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ class PreparedIcdc:
             check_outside_source(access.location, self.source)  # the catalog may have chosen another location
             build = Build(self.catalog, self.source, table.identity, access.location, io=access.io)
             moved = build.move(table.selections)
-            build.publish(target, moved)
+            build.publish(target, moved, equality_deletes=table.equality_deletes)
         warnings += [access.warning] if access.warning and access.warning not in warnings else []
         return moved
 
@@ -121,6 +123,7 @@ def prepare_icdc(  # noqa: PLR0913 - a capture's parts, by keyword
             location=icdc_location(catalog, source, TableIdentifier.parse(name), location),
             identity=_identity(source, plan, rules or settings.selection_rules, {**identity, **role}),
             selections=selections,
+            equality_deletes=0 if settings.equality_deletes == "fail" else _equality_delete_records(source, selections),
         )
 
     return PreparedIcdc(
@@ -154,7 +157,7 @@ def _refuse_unreadable(source: IcebergSource, plan: CapturePlan, settings: Captu
             consequence="An ICDC table would lack the keys",
             remedy="this table cannot be captured; process it in full",
         )
-    if settings.equality_deletes == "fail" and any(_has_equality_deletes(source, s) for s in selections):
+    if settings.equality_deletes == "fail" and any(_equality_deletes(source, s) for s in selections):
         raise UnsupportedTableError(
             f"{source.name} has equality deletes, which streaming writers write",
             consequence="Engines that cannot apply them would read deleted rows as live",
@@ -163,14 +166,18 @@ def _refuse_unreadable(source: IcebergSource, plan: CapturePlan, settings: Captu
         )
 
 
-def _has_equality_deletes(source: IcebergSource, selection: Selection) -> bool:
+def _equality_deletes(source: IcebergSource, selection: Selection) -> list[FileFacts]:
     if selection.manifest.content != DELETES:
-        return False
-    return any(
-        file.is_equality_delete
+        return []
+    return [
+        file
         for file in source.reads_entries(selection.manifest)
-        if file.is_live and (not selection.chosen or file.key in selection.chosen)
-    )
+        if file.is_equality_delete and file.is_live and (not selection.chosen or file.key in selection.chosen)
+    ]
+
+
+def _equality_delete_records(source: IcebergSource, selections: Sequence[Selection]) -> int:
+    return sum(file.records for selection in selections for file in _equality_deletes(source, selection))
 
 
 def _record(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from tests.kit.totals import totals_in_summary, totals_of_entries
 from tests.system.histories.lake import CATALOG
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ class HistoryFailureError(Exception):
 
 def by_spark(world: World, table: str, columns: Sequence[Column], condition: str = "") -> Counter[tuple[Any, ...]]:
     """A table's rows, by columns that are asked for by name."""
+    if table.startswith("icdc."):
+        check_totals(world, table)
     names = ", ".join(c.name for c in columns)
     return Counter(world.lake.sql(f"select {names} from {CATALOG}.{table} {condition}"))
 
@@ -29,6 +32,14 @@ def by_pyiceberg(world: World, table: str, columns: Sequence[Column], **scan: An
     names = [c.name for c in columns]
     rows = world.lake.catalog.load_table(table).scan(selected_fields=tuple(names), **scan).to_arrow().to_pylist()
     return Counter(tuple(row[name] for name in names) for row in rows)
+
+
+def check_totals(world: World, table: str) -> None:
+    """An ICDC table's summary says how much it lists: engines count by it, or know by it that they must not."""
+    icdc = world.lake.catalog.load_table(table)
+    said = totals_in_summary(icdc)
+    if said != (listed := totals_of_entries(icdc)):
+        raise HistoryFailureError(f"{table} lists {listed}, and its summary says {said}")
 
 
 def as_read(rows: Iterable[Row], columns: Sequence[Column]) -> Counter[tuple[Any, ...]]:

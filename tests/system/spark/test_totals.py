@@ -9,7 +9,9 @@ import pytest
 
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.planning.live_files import check_manifest_list
+from airflow_provider_ips.core.settings import ALL_OPERATIONS
 from airflow_provider_ips.iceberg.source.iceberg_source import open_source
+from tests.kit.totals import totals_in_summary, totals_of_entries
 from tests.system.spark.stories import Story
 
 if TYPE_CHECKING:
@@ -87,3 +89,23 @@ def test_pyiceberg_counts_what_it_lists(lake: LakeOfTwoEngines, format_version: 
     table.delete("id > 0")
     table.append(arrow)
     check(story, "pyiceberg")
+
+
+@pytest.mark.parametrize("format_version", ["2", "3"])
+def test_an_icdc_tables_summary_counts_its_deletes(lake: LakeOfTwoEngines, format_version: str) -> None:
+    """Of all live files as the source's own summary does, and of a change: no engine may count by records alone."""
+    modes = {f"write_{what}_mode": "merge-on-read" for what in ("delete", "update", "merge")}
+    story = Story(lake, "id int, p int", format_version=format_version, **modes)
+    first = story.insert("(1, 1), (2, 1), (3, 1), (4, 2)")
+    story.run("delete from {t} where id in (1, 3)")
+    story.run("update {t} set p = 9 where id = 2")
+    source = lake.catalog.load_table(story.name)
+
+    whole = lake.catalog.load_table(str(story.capture(None).icdc_table))
+    assert totals_in_summary(whole) == totals_of_entries(whole) == totals_in_summary(source)
+    assert totals_in_summary(whole)["position-deletes"] == 3
+
+    record = story.capture(first, data_operations=ALL_OPERATIONS, on_superset="allow")
+    for name in (record.icdc_table, record.before_table):
+        table = lake.catalog.load_table(str(name))
+        assert totals_in_summary(table) == totals_of_entries(table)
