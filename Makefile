@@ -11,6 +11,8 @@ COMPARE_ARGS ?=
 PIPELINE_ARGS ?= --publish --turns 3
 WATCH_ARGS ?=
 SOAK_ARGS ?=
+ENGINES ?=
+CATALOGS ?=
 WORKERS ?= 2
 
 # What `make test` leaves out below tests/: folders that are done already.
@@ -19,7 +21,7 @@ DONE ?=
 OWN_TARGETS := browser cascades components cookbook dbt examples/test_patterns.py playback topology
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-watch compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-dbt clean
+.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-watch compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-dbt test-engines test-catalogs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +89,12 @@ test-browser: env ## people in the UI of a whole Airflow, in a real browser; scr
 
 screenshots: test-browser ## take the pictures of the docs anew
 	@cp .artefacts/browser/trigger-form-partitions.png .artefacts/browser/log.png .artefacts/browser/record.png docs/how-to/images/
+
+test-engines: jars ## every engine reads one set of sources and ICDC tables, into docs (half an hour; ENGINES=spark: minutes)
+	@python -m tests.system.engines $(if $(ENGINES),$(ENGINES),--publish)
+
+test-catalogs: jars ## one story on every catalog and storage, into docs (a quarter of an hour; CATALOGS='glue hive')
+	@python -m tests.system.catalogs $(if $(CATALOGS),$(CATALOGS),--publish)
 
 test-histories: jars ## random histories on real tables against a ledger (HISTORIES_ARGS='--seed 7 --count 50')
 	@python -m tests.system.histories $(HISTORIES_ARGS)

@@ -23,43 +23,54 @@ class Cutter:
         self.cuts = 0
         self._after: bytes | None = None
         self._at = b""
+        self._reaches = True
+        self._left = 0
 
     @contextlib.contextmanager
-    def cutting(self, *, after: bytes, at: bytes) -> Iterator[None]:
-        """Cut the next connection that sends ``at`` once it has sent ``after``; the server still gets both."""
-        self._after, self._at = after, at
+    def cutting(self, *, after: bytes, at: bytes, reaches: bool = True, times: int = 1) -> Iterator[None]:
+        """Cut the next connections that send ``at`` once they have sent ``after``.
+
+        The server answers before its client's connection is cut; or, unless it ``reaches`` it, never sees ``at``.
+        """
+        self._after, self._at, self._reaches, self._left = after, at, reaches, times
         yield
         self._after = None
 
     def serve(self, client: socket.socket) -> None:
         with client, socket.create_connection(self.behind) as server:
-            answers = threading.Thread(target=_pump, args=(server, client), daemon=True)
+            deaf = threading.Event()
+            answers = threading.Thread(target=_pump, args=(server, client, deaf), daemon=True)
             answers.start()
-            self._ask(client, server)
+            self._ask(client, server, deaf)
             answers.join()
 
-    def _ask(self, client: socket.socket, server: socket.socket) -> None:
+    def _ask(self, client: socket.socket, server: socket.socket, deaf: threading.Event) -> None:
         said = b""
         while chunk := _receive(client):
             said = b"" if self._after is None else said + chunk
-            if self._after is not None and self._after in said and self._at in said.partition(self._after)[2]:
-                self._after = None
+            if self._left and self._after and self._after in said and self._at in said.partition(self._after)[2]:
+                self._left -= 1
                 self.cuts += 1
+                deaf.set()
+                if self._reaches:
+                    server.sendall(chunk)
+                    return
                 client.shutdown(socket.SHUT_RDWR)
-                server.sendall(chunk)
-                server.shutdown(socket.SHUT_WR)
-                return
+                break
             server.sendall(chunk)
         with contextlib.suppress(OSError):
             server.shutdown(socket.SHUT_WR)
 
 
-def _pump(source: socket.socket, target: socket.socket) -> None:
+def _pump(source: socket.socket, target: socket.socket, deaf: threading.Event) -> None:
     while chunk := _receive(source):
+        if deaf.is_set():
+            break
         with contextlib.suppress(OSError):
             target.sendall(chunk)
-    with contextlib.suppress(OSError):
-        target.shutdown(socket.SHUT_WR)
+    for end in (target, source) if deaf.is_set() else (target,):
+        with contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR if deaf.is_set() else socket.SHUT_WR)
 
 
 def _receive(source: socket.socket) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from tests.checkpoints.conftest import standing
 from tests.kit.lakes import on_nessie, on_postgres, opened
 from tests.kit.meddler import Meddler, When, meddler
 from tests.kit.wire import cutter
+from tests.kit.writers import written_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,37 +77,14 @@ def following(checkpoint: Checkpoint, **changes: Any) -> Checkpoint:
     return replace(checkpoint, revision=checkpoint.revision + 1, **changes)
 
 
-def count_up(properties: dict[str, str], consumer: str, name: str, conflicts: Any) -> None:
-    """Add entries to the stored document, reading it again whenever another writer was faster."""
-    store, done = IcebergStore(opened("lake", properties)), 0
-    while done < TIMES:
-        stored = store.read(consumer)
-        assert stored is not None
-        changed = following(stored, retained=(*stored.retained, f"{name}.{done}"))
-        try:
-            store.write(changed, expected_revision=stored.revision)
-        except CheckpointConflictError:
-            conflicts.put(name)
-            continue
-        done += 1
-
-
 def test_no_write_of_several_processes_is_lost(properties: dict[str, str], first: Checkpoint, consumer: str) -> None:
     """As several Airflow deployments are: each write that reported success is in the document at the end."""
     store = IcebergStore(opened("lake", properties))
     store.write(first, expected_revision=None)
-    context = multiprocessing.get_context("spawn")
-    conflicts = context.Queue()
-    names = [f"w{number}" for number in range(WRITERS)]
-    writers = [context.Process(target=count_up, args=(properties, consumer, name, conflicts)) for name in names]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join(timeout=120)
-    assert [writer.exitcode for writer in writers] == [0] * WRITERS
+    written = written_at_once(properties, consumer, writers=WRITERS, times=TIMES)
     found = store.read(consumer)
     assert found is not None
-    assert sorted(found.retained) == sorted(f"{name}.{number}" for name in names for number in range(TIMES))
+    assert sorted(found.retained) == written
     assert found.revision == first.revision + WRITERS * TIMES
 
 

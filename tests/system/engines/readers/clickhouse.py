@@ -1,0 +1,31 @@
+"""ClickHouse, within this process (chdb)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import urlparse
+
+import chdb
+
+from tests.system.engines.protocol import serve, sql
+
+
+def answer(question: dict[str, Any]) -> Any:
+    """One statement."""
+    table = question["table"]
+    location, metadata = (urlparse(table[key]).path for key in ("location", "metadata"))
+    # Below the table's own folder, as the setting wants it.
+    setting = metadata.removeprefix(location).lstrip("/")
+    function = f"icebergLocal('{location}', SETTINGS iceberg_metadata_file_path = '{setting}')"
+    found = chdb.query(sql(question, function), "JSONCompactStrings").bytes().decode()
+    answer = json.loads(found)
+    types = [column["type"] for column in answer["meta"]]
+    return [[_value(kind, text) for kind, text in zip(types, row, strict=True)] for row in answer["data"]]
+
+
+def _value(kind: str, text: Any) -> Any:
+    return int(text) if text is not None and "Int" in kind else text
+
+
+serve(f"{chdb.engine_version} (chdb {chdb.__version__})", answer)
