@@ -11,7 +11,7 @@ refuse_if_work_has_begun     a new range in a run whose job has begun with the f
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips import compat, dag_graph
@@ -67,7 +67,10 @@ def _refuse_if_renamed(store: CheckpointStore, dag: DAG, task_id: str, request: 
         """Read no document of others than tasks that are missing: a store may have thousands."""
         is_whole = len(shown) < SHOWN_WHOLE
         is_ours = shown.startswith(start) and (not is_whole or shown.endswith(end))
-        return digest not in present and (not shown or is_ours)
+        if digest in present or (shown and not is_ours):
+            return False
+        others = _of_other_dags(dag.dag_id, shown.removeprefix(start).removesuffix(f"_{end}" if end else ""))
+        return all(name_digest(f"{other}{suffix}") != digest for other in others)
 
     for other in store.consumers(is_wanted=may_be_former):
         former = other.removeprefix(prefix).removesuffix(suffix)
@@ -81,10 +84,26 @@ def _refuse_if_renamed(store: CheckpointStore, dag: DAG, task_id: str, request: 
         )
 
 
+def _of_other_dags(dag_id: str, rest: str) -> Iterator[str]:
+    """Name consumers of other DAGs that a readable name may show: `etl_1_capture` is of the DAG etl, etl_1 or etl-1.
+
+    If the digest is that of such a consumer, its document need not be read. With a dot, `etl.1.capture` could as well
+    be a task of etl in the task group 1; there its document tells.
+    """
+    words = rest.split("_")
+    for joint in ("_", "-"):
+        for at in range(1, len(words)):
+            yield f"{joint.join((dag_id, *words[:at]))}.{'_'.join(words[at:])}"
+
+
 def _reads(store: CheckpointStore, consumer: str, request: CaptureRequest) -> bool:
+    """Tell whether a consumer reads the same sources, and runs of this DAG, as far as they are known, captured them."""
     checkpoint = store.read(consumer, even_if_moved=True)
     mine = {table.source for table, _ in request.sources}
-    return checkpoint is not None and mine == {p.source for p in checkpoint.positions}
+    if checkpoint is None or mine != {p.source for p in checkpoint.positions}:
+        return False
+    dags = {capture.run.dag_id for capture in checkpoint.captures if capture.run is not None}
+    return not dags or request.run.dag_id in dags
 
 
 def _refuse_if_kept_elsewhere(store: CheckpointStore, request: CaptureRequest) -> None:

@@ -312,6 +312,24 @@ def test_a_renamed_task_is_asked_about_before_it_takes_the_whole_table_again(eve
     assert told.states["commit"] == "success"
 
 
+def test_a_renamed_task_of_a_group_is_asked_about(events, job, run_dag):
+    """The document says that runs of this DAG captured, though its name could be that of a task of another DAG."""
+    run_dag(incremental("grouped", "db.events", job, capture={"task_id": "one", "consumer": "grouped.first.one"}))
+
+    ran = run_dag(incremental("grouped", "db.events", job, capture={"task_id": "two"}))
+
+    assert "consumer 'grouped.first.one' has one for its tables" in str(ran.errors["two"])
+
+
+def test_the_task_of_another_dag_is_not_taken_for_a_former_one(events, job, run_dag):
+    """`shared.one` is a DAG, not a task group of the DAG `shared`."""
+    run_dag(incremental("shared.one", "db.events", job))
+
+    ran = run_dag(incremental("shared", "db.events", job))
+
+    assert ran.states["commit"] == "success", ran.errors
+
+
 def test_two_captures_of_one_dag_over_one_table_are_no_renaming(events, job, run_dag):
     """Both tasks are there: the second consumer is new indeed."""
     with DAG("two_consumers", schedule=None) as dag:

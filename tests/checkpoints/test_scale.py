@@ -63,6 +63,19 @@ def test_a_first_run_costs_the_same_however_many_consumers_there_are(store, even
     assert len(reads) <= alone
 
 
+def test_a_first_run_reads_no_document_of_dags_whose_ids_begin_like_its_own(store, events, run_dag):
+    """The names of their Variables and logs begin alike, too."""
+    kept, reads = store
+    first_run(run_dag, "alone_again", kept)
+    alone = len(reads)
+    add(kept, [f"team{joint}{number}.capture_{number}" for number in range(OTHERS) for joint in "_-"])
+    reads.clear()
+
+    first_run(run_dag, "team", kept)
+
+    assert len(reads) <= alone
+
+
 def test_a_list_reads_each_document_once(store):
     """It shows what that reading found."""
     kept, reads = store
