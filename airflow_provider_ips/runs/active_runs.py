@@ -12,6 +12,7 @@ commit is not skipped.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -19,21 +20,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_ips import dag_graph
 from airflow_provider_ips.core.errors import ActiveRunError
-from airflow_provider_ips.runs.evidence import SUCCESS, instance_states
+from airflow_provider_ips.runs import environment
+from airflow_provider_ips.runs.evidence import ENDED, SUCCESS, instance_states
 
 if TYPE_CHECKING:
-    from airflow.sdk import DAG
+    from airflow.sdk import DAG, Context
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
 
+    from airflow_provider_ips.core.checkpoint.document import Checkpoint
     from airflow_provider_ips.core.checkpoint.entries import PendingCapture
     from airflow_provider_ips.core.positions import RunIdentity
     from airflow_provider_ips.dag_graph import CommitTask
     from airflow_provider_ips.runs.request import CaptureRequest
 
 
+log = logging.getLogger(__name__)
+
 FAILED: Final = "failed"
 SKIPPED: Final = "skipped"
-ACTIVE_STATES: Final = ["queued", "running"]
+RUNNING: Final = ["running"]
+ACTIVE_STATES: Final = ["queued", *RUNNING]
 LAST_HEARTBEAT: Final = timedelta(seconds=20)
 """How long processes of a run that was stopped may live: a heartbeat every 5 seconds, then the signals to end."""
 
@@ -101,6 +107,55 @@ def _is_skipped(ti: RuntimeTaskInstanceProtocol, dag: DAG, run: RunIdentity, com
         return True
     before = instance_states(ti, dag, run, own, commit.get_flat_relative_ids(upstream=True))
     return set(before.values()) == {SUCCESS}
+
+
+def is_queued_after(context: Context, other: RunIdentity) -> bool:
+    """Tell whether another run starts only when this one has ended, so that waiting for it would never end."""
+    dag = context["dag"]
+    if other.dag_id != dag.dag_id or dag.max_active_runs != 1:
+        return False
+    return bool(context["ti"].get_dr_count(dag_id=dag.dag_id, run_ids=[other.run_id], states=["queued"]))
+
+
+def refuse_or_await_repeated_job(
+    context: Context, request: CaptureRequest, checkpoint: Checkpoint | None, *, waits: bool
+) -> None:
+    """Fail or wait while the job of the newest committed run, cleared without its capture, is at work again.
+
+    No document shows it: the job reads the same ICDC table as before, and its commit moves nothing.
+    """
+    wrote = [] if checkpoint is None else [capture for capture in checkpoint.history if capture.wrote]
+    run = wrote[-1].run if wrote else None
+    dag = context["dag"]
+    if run is None or run.dag_id != dag.dag_id or run.deployment not in (None, request.run.deployment):
+        return
+    unfinished = _unfinished_work(context["ti"], dag, run, wrote[-1].task_id or "", mine=request.run)
+    if not unfinished:
+        return
+    if waits:
+        log.info("%s of run %s, which has committed, may write again: waiting for it.", unfinished[0], run)
+        environment.come_back_later()
+    raise ActiveRunError(
+        f"run {run} has committed for consumer {request.consumer!r}, and its {unfinished[0]!r} was cleared and has not "
+        "ended since",
+        consequence="It would write its rows again over those of this run",
+        remedy="let it end; set on_active_run='wait' to wait for it",
+    )
+
+
+def _unfinished_work(
+    ti: RuntimeTaskInstanceProtocol, dag: DAG, run: RunIdentity, capture_task_id: str, *, mine: RunIdentity
+) -> list[str]:
+    """List the tasks between capture and commit that have not ended, of another run that is active."""
+    commit = dag_graph.commit_of(capture_task_id, dag)
+    # With one run at a time, a run that is queued does not start before this one has ended.
+    states = RUNNING if dag.max_active_runs == 1 else ACTIVE_STATES
+    is_active = not run.is_of_run(mine) and ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=states)
+    if commit is None or not is_active:
+        return []
+    between = dag_graph.tasks_between(dag.task_dict[capture_task_id], commit)
+    found = instance_states(ti, dag, run, commit.task_id, between)
+    return [task_id for (task_id, _), state in found.items() if state not in ENDED]
 
 
 def active_run_error(request: CaptureRequest, pending: PendingCapture, activity: Activity | None) -> ActiveRunError:

@@ -15,6 +15,7 @@ from airflow_provider_ips.core.checkpoint.resolution import Fresh, Replay, Retry
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
 from airflow_provider_ips.core.results.capture_record import CaptureRecord, FirstRun
 from airflow_provider_ips.runs import environment, preconditions
+from airflow_provider_ips.runs.active_runs import refuse_or_await_repeated_job
 from airflow_provider_ips.runs.claims import open_claims
 from airflow_provider_ips.runs.detached import DetachedRange
 from airflow_provider_ips.runs.environment import open_store
@@ -90,6 +91,7 @@ class CaptureRun:
             )
         resolution = resolve_capture(checkpoint, request.run, request.task_id)
         preconditions.refuse_or_await_active_run(self.context, request, checkpoint, waits=self.parameters.waits)
+        refuse_or_await_repeated_job(self.context, request, checkpoint, waits=self.parameters.waits)
         if isinstance(resolution, Fresh) and resolution.note:
             log.info("%s", resolution.note)
         return resolution

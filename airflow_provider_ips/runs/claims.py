@@ -20,7 +20,7 @@ from airflow_provider_ips.core.backfill.claims import Claim, endless_wait_error,
 from airflow_provider_ips.core.errors import CheckpointConflictError, StoreUnavailableError
 from airflow_provider_ips.core.json_fields import PARSE_ERRORS
 from airflow_provider_ips.runs import environment
-from airflow_provider_ips.runs.active_runs import Activity, activity_of
+from airflow_provider_ips.runs.active_runs import Activity, activity_of, is_queued_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -223,9 +223,8 @@ def fail_or_wait(context: Context, conflicting: Claim, refusal: CheckpointConfli
     """Raise the refusal, or come back later where the task waits for the other backfill."""
     if not waits:
         raise refusal
-    dag, other = context["dag"], conflicting.run
-    is_one_at_a_time = other.dag_id == dag.dag_id and dag.max_active_runs == 1
-    if is_one_at_a_time and context["ti"].get_dr_count(dag_id=dag.dag_id, run_ids=[other.run_id], states=["queued"]):
+    other = conflicting.run
+    if is_queued_after(context, other):
         raise endless_wait_error(context["task"].task_id, conflicting)
     log.info("The backfill of run %s (%s) writes the same: waiting for it.", other, conflicting.description)
     environment.come_back_later()

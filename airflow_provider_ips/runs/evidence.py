@@ -41,7 +41,7 @@ REMOVED: Final = "removed"
 BEGUN: Final = (SUCCESS, "running", "deferred", "up_for_reschedule", "awaiting_input")
 """States of a task that has started, or has ended well, and does not start again by itself."""
 
-_ENDED: Final = (SUCCESS, "failed", "skipped", "upstream_failed", REMOVED)
+ENDED: Final = (SUCCESS, "failed", "skipped", "upstream_failed", REMOVED)
 """States of a task that does not run any more by itself."""
 
 _NEXT_STEP: Final = {
@@ -96,7 +96,7 @@ def without_alternatives(states: Mapping[str, str | None], groups: Iterable[Coll
     for group in instances:
         is_satisfied = any(names and all(states[name] == SUCCESS for name in names) for names in group.values())
         for name in (name for names in group.values() for name in names):
-            if not (is_satisfied and states[name] in _ENDED):
+            if not (is_satisfied and states[name] in ENDED):
                 demanded[name] = states[name]
     return demanded
 

@@ -27,7 +27,7 @@ from airflow_provider_ips.core.identifiers import SHOWN_WHOLE, name_digest, read
 from airflow_provider_ips.core.requests import detached
 from airflow_provider_ips.core.requests.request import RunKind
 from airflow_provider_ips.runs import environment
-from airflow_provider_ips.runs.active_runs import Activity, active_run_error, activity_of
+from airflow_provider_ips.runs.active_runs import Activity, active_run_error, activity_of, is_queued_after
 from airflow_provider_ips.runs.capture_steps import PlannedSource
 from airflow_provider_ips.runs.claims import fail_or_wait, open_claims, unnamed_target
 from airflow_provider_ips.runs.environment import open_named_store
@@ -164,7 +164,7 @@ def _refuse_or_await(context: Context, request: CaptureRequest, pending: Pending
     )
     if activity is Activity.ENDED:
         return
-    if waits:
+    if waits and not is_queued_after(context, pending.run):
         log.info("Run %s captured for %s and may still write: waiting for it.", pending.run, request.consumer)
         environment.come_back_later()
     raise active_run_error(request, pending, activity)

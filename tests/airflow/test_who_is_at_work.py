@@ -14,7 +14,7 @@ from airflow_provider_ips.core.checkpoint.entries import SourcePosition
 from airflow_provider_ips.core.checkpoint.manual_changes import reset, seed, with_intervention
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.iceberg.source.iceberg_source import open_source, position_at
-from tests.kit.people import stop
+from tests.kit.people import mark, stop
 from tests.kit.pipelines import (
     capturing,
     checkpoint_of,
@@ -112,6 +112,36 @@ def test_the_instance_of_a_stopped_run_is_at_work_and_no_other(lake, events, job
     assert first.states["one.commit[1]"] == "skipped"
     assert by_itself.states["one.commit[0]"] == "success", by_itself.errors
     assert "wait 20 seconds" in str(ran.errors["one.capture"])
+
+
+@pytest.mark.parametrize("state", [None, "running"])
+def test_the_job_of_a_committed_run_that_is_at_work_again_is_not_overtaken(events, job, run_dag, state):
+    """It was cleared without its capture, so no document shows it."""
+    dag = incremental(f"job_again_{state}", "db.events", job)
+    first = run_dag(dag)
+    append(events, [4])
+    mark(first, state, "work")
+
+    with left_running(first):
+        ran = run_dag(dag)
+        mark(first, "success", "work")  # what comes after the commit may take its time
+        after = run_dag(dag)
+
+    assert "its 'work' was cleared and has not ended since" in str(ran.errors["capture"])
+    assert after.states == DONE
+    assert job.seen == [[1, 2, 3], [4]]
+
+
+def test_a_run_does_not_wait_for_one_that_is_queued_after_it(events, job, run_dag):
+    """With one run at a time, the cleared run starts when this one has ended, so neither would ever go on."""
+    dag = incremental("one_by_one", "db.events", job, capture={"on_active_run": "wait"})
+    dag.max_active_runs = 1
+    first = failed_once(dag, job, run_dag)
+
+    with left_running(first, "queued"):
+        ran = run_dag(dag)
+
+    assert f"run one_by_one/{first.dag_run.run_id} has captured" in str(ran.errors["capture"])
 
 
 def skipping(dag_id, job, run_dag, *, fails):

@@ -95,7 +95,7 @@ def committed_at(consumer, source):
 
 
 @contextmanager
-def left_running(ran):
+def left_running(ran, state="running"):
     """Have Airflow believe, for a while, that a run that has ended has not."""
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
@@ -106,7 +106,7 @@ def left_running(ran):
         with create_session() as session:
             session.execute(update(DagRun).where(DagRun.id == ran.dag_run.id).values(state=state))
 
-    set_state(DagRunState.RUNNING)
+    set_state(DagRunState(state))
     yield
     set_state(DagRunState.FAILED)
 
