@@ -114,7 +114,7 @@ def write_object(part: JsonObject) -> dict[str, Any]:
     written: dict[str, Any] = dict(part.extra) if isinstance(part, KeptObject) else {}
     if part.schema_version is not None:
         written["schema_version"] = part.schema_version
-    for member in _members(type(part)):
+    for member in _members(type(part)).in_order:
         value = getattr(part, member.name)
         if member.stored.inline:
             written |= member.form.write(value) or dict.fromkeys(member.keys)
@@ -133,11 +133,9 @@ def read_object(kind: type[Object], raw: object) -> Object:
         if not is_whole_number(version, least=1) or version != kind.schema_version:
             raise ValueError(f"it has schema_version {_repr.repr(version)}, of another release of this package")
     members = _members(kind)
-    parts_first = sorted(members, key=lambda member: not member.form.is_part)
-    values = {member.name: member.read(raw) for member in parts_first}
+    values = {member.name: member.read(raw) for member in members.parts_first}
     if issubclass(kind, KeptObject):
-        known = {key for member in members for key in (*member.keys, *member.stored.then)} | {"schema_version"}
-        values["extra"] = {key: value for key, value in raw.items() if key not in known}
+        values["extra"] = {key: value for key, value in raw.items() if key not in members.keys}
     return kind(**values)
 
 
@@ -164,14 +162,24 @@ class _Member(NamedTuple):
         return self.form.read(self.keys[0], raw[self.keys[0]])
 
 
-_known: Final[dict[type, tuple[_Member, ...]]] = {}
-"""The members of every class of which an object was written or read."""
+class _Members(NamedTuple):
+    in_order: tuple[_Member, ...]
+    parts_first: tuple[_Member, ...]
+    keys: frozenset[str]
+    """All that an object may have; any other key is of a later release."""
 
 
-def _members(kind: type[Any]) -> tuple[_Member, ...]:
+_known: Final[dict[type, _Members]] = {}
+"""Of every class of which an object was written or read: a long checkpoint has tens of thousands of objects."""
+
+
+def _members(kind: type[Any]) -> _Members:
     if kind not in _known:
         hints = get_type_hints(kind, include_extras=True)
-        _known[kind] = tuple(_member(each, hints[each.name]) for each in fields(kind) if each.name != "extra")
+        found = tuple(_member(each, hints[each.name]) for each in fields(kind) if each.name != "extra")
+        keys = {key for member in found for key in (*member.keys, *member.stored.then)}
+        parts_first = sorted(found, key=lambda member: not member.form.is_part)
+        _known[kind] = _Members(found, tuple(parts_first), frozenset(keys | {"schema_version"}))
     return _known[kind]
 
 
@@ -181,7 +189,7 @@ def _member(declared: Field[Any], hint: Any) -> _Member:  # noqa: ANN401 - an an
     form = _form(hint)
     if stored.inline:
         kinds = get_args(hint.__origin__) or (hint.__origin__,)
-        keys = tuple(key for member in _members(kinds[0]) for key in member.keys)
+        keys = tuple(key for member in _members(kinds[0]).in_order for key in member.keys)
         if NoneType in kinds:
             form = Form(form.write, partial(_read_inlined, form))
     factory = declared.default_factory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
@@ -65,7 +66,7 @@ class parsing:  # noqa: N801 - used like the functions of contextlib
 
 _BAD_BYTES: Final = (
     *(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, EOFError, RecursionError),
-    *(NotImplementedError, MemoryError, re.error, zlib.error),
+    *(NotImplementedError, MemoryError, re.error, struct.error, zlib.error),
 )
 
 

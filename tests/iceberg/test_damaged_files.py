@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import gzip
 import json
 import tracemalloc
 import zlib
@@ -20,7 +21,7 @@ from airflow_provider_ips.iceberg.avro.skips import Names, read_long, skipper
 from airflow_provider_ips.iceberg.avro.walker import Part, Walker
 from airflow_provider_ips.iceberg.icdc.namespace import check_icdc_namespace
 from airflow_provider_ips.iceberg.source.iceberg_source import open_source
-from tests.kit.local_tables import append, new_catalog, new_table
+from tests.kit.local_tables import append, new_catalog, new_table, rows
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
@@ -232,3 +233,61 @@ def test_metadata_that_storage_does_not_give_is_an_outage(catalog: SqlCatalog) -
     files_of(catalog)["metadata"].unlink()
     with pytest.raises(CatalogError, match=r"loading db\.t failed"):
         open_source(catalog, Source("db.t", "main"))
+
+
+@pytest.fixture
+def expired(tmp_path: Path) -> tuple[SqlCatalog, int]:
+    """A table with compressed metadata files, and the id of its second of three snapshots, which has expired."""
+    catalog = new_catalog(tmp_path)
+    table = new_table(catalog, properties={"write.metadata.compression-codec": "gzip"})
+    ids = [append(table, number) for number in (1, 2, 3)]
+    table.maintenance.expire_snapshots().by_ids(ids[:2]).commit()
+    check_icdc_namespace(catalog, "icdc")
+    return catalog, ids[1]
+
+
+def compress_older_metadata(catalog: SqlCatalog, padding: bytes = b"") -> None:
+    """Keep the older metadata files compressed, with something before their text."""
+    metadata = catalog.load_table("db.t").metadata
+    for path in {Path(entry.metadata_file.removeprefix("file://")) for entry in metadata.metadata_log}:
+        written = path.read_bytes()
+        text = gzip.decompress(written) if written.startswith(b"\x1f\x8b") else written
+        path.write_bytes(gzip.compress(padding, 1) + gzip.compress(text))
+
+
+def test_an_older_metadata_file_may_be_compressed(expired: tuple[SqlCatalog, int]) -> None:
+    """As engines write it on request."""
+    catalog, since = expired
+    compress_older_metadata(catalog)
+    capture(catalog, "db.t", since=since, into="icdc.x")
+    assert rows(catalog, "icdc.x") == [3]
+
+
+def test_one_that_becomes_large_is_named(expired: tuple[SqlCatalog, int]) -> None:
+    """Few bytes can stand for gigabytes, and spaces are JSON."""
+    catalog, since = expired
+    compress_older_metadata(catalog, padding=b" " * 100 * MEGABYTE)
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnsupportedTableError, match=r"metadata\.json cannot be parsed: .* when decompressed"):
+            capture(catalog, "db.t", since=since, into="icdc.x")
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 150 * MEGABYTE
+
+
+@pytest.mark.parametrize(("column", "wanted"), [("note", ()), ("id", ("id",))], ids=["in the list", "in a manifest"])
+def test_a_bound_of_too_few_bytes_cannot_be_parsed(tmp_path: Path, column: str, wanted: tuple[str, ...]) -> None:
+    """As after a change of a column's type that no engine may make."""
+    catalog = new_catalog(tmp_path)
+    table = new_table(catalog)
+    with table.update_spec() as spec:
+        spec.add_identity("note")
+    append(table, 1)
+    document = json.loads((path := files_of(catalog)["metadata"]).read_text())
+    for field in document["schemas"][0]["fields"]:
+        field["type"] = "int" if field["name"] == column else field["type"]
+    path.write_text(json.dumps(document))
+    with pytest.raises(UnsupportedTableError, match="a bound of type int cannot be parsed"):
+        capture(catalog, "db.t", into="icdc.x", dry_run=True, range_columns=wanted)

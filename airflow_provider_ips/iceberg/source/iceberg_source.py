@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from pyiceberg.serializers import FromInputFile
+from pyiceberg.table.metadata import TableMetadataUtil
 
 from airflow_provider_ips.core.errors import InputError, UnsupportedTableError
 from airflow_provider_ips.core.history.files import FileFacts, ManifestFacts, Status
@@ -20,6 +20,7 @@ from airflow_provider_ips.iceberg.foreign_errors import parsing, translate_error
 from airflow_provider_ips.iceberg.manifests.entry_facts import read_entries
 from airflow_provider_ips.iceberg.manifests.lists import ManifestList, first_row_id_of, manifest_facts
 from airflow_provider_ips.iceberg.source.catalog_table import is_view, load_table
+from airflow_provider_ips.iceberg.storage.files import read_text
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -220,7 +221,7 @@ def _snapshots_when_committed(table: Table, snapshot_id: int, committed_at_ms: i
         with translate_errors(f"reading the older metadata file {path}"):
             try:
                 with parsing(path):
-                    metadata = FromInputFile.table_metadata(table.io.new_input(path))
+                    metadata = TableMetadataUtil.parse_raw(read_text(table.io, path))
             except FileNotFoundError:
                 return ()
         if any(snapshot.snapshot_id == snapshot_id for snapshot in metadata.snapshots):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from io import BufferedReader, RawIOBase
+from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 
 CHUNK_BYTES: Final = 1024 * 1024
+_GZIP: Final = b"\x1f\x8b"
+_SMALL_TEXT_BYTES: Final = 64 * CHUNK_BYTES
+_MAX_RATIO: Final = 32
+"""How much larger than the file its text may be, beyond a small size. Paths and ids are random, and hardly shrink."""
 
 
 @contextmanager
@@ -28,6 +33,19 @@ def open_stream(io: FileIO, path: str) -> Iterator[BinaryIO]:
     """Open a metadata file to be read once, from start to end, and name it in errors about what it holds."""
     with parsing(path), BufferedReader(_RawStream(io.new_input(path)), buffer_size=CHUNK_BYTES) as stream:
         yield stream
+
+
+def read_text(io: FileIO, path: str) -> str:
+    """Read a text file, also a compressed one, unless it becomes too large: two megabytes can become four gigabytes."""
+    with open_stream(io, path) as stream:
+        data = stream.read()
+        if data.startswith(_GZIP):
+            most = max(_SMALL_TEXT_BYTES, _MAX_RATIO * len(data))
+            with gzip.GzipFile(fileobj=BytesIO(data)) as unpacked:
+                data = unpacked.read(most + 1)
+            if len(data) > most:
+                raise ValueError(f"it is larger than {most:,} bytes when decompressed")
+        return data.decode()
 
 
 class _RawStream(RawIOBase):
