@@ -10,9 +10,10 @@ Known secrets are the values of a connection. They are found however they are sp
 from __future__ import annotations
 
 import base64
+import html
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote, quote_plus, unquote
 
@@ -26,26 +27,49 @@ _NO_SECRET: Final = re.compile(
     r"|catalog_name|header\.(x-iceberg-access-delegation|content-type|accept|user-agent)|s3\.signer"
 )
 _NAMES: Final = (
-    r"[\w.\-]*(?:password|passwd|secret|token|credential|signature)[\w.\-]*"
-    r"|[\w.\-]*(?:access|api|account|shared)[-_]?key[\w.\-]*|sig|authorization|bearer|header\.[\w.\-]+"
+    r"[\w.\-]{0,60}(?:password|passwd|secret|token|credential|signature)[\w.\-]{0,60}"
+    r"|[\w.\-]{0,60}(?:access|api|account|shared)[-_]?key[\w.\-]{0,60}|sig|authorization|bearer|header\.[\w.\-]{1,60}"
 )
 _SECRET_PAIR: Final = re.compile(
     rf"(?i)((?<![a-z])(?:{_NAMES})[\"']?\s*[=:]\s*[\"']?)(?:(?:bearer|basic)\s+)?([^\s,;&\"'<>}}]+)"
 )
 _BEARER: Final = re.compile(r"(?i)\b(bearer|basic)\s+[a-z0-9._~+/\-]{8,}=*")
-_USER_INFO: Final = re.compile(r"(?i)(?P<scheme>[a-z0-9+.\-]+://)(?:[^/\s@:]*:[^\s\"'<>]*|[^/\s@]+)@")
+_USER_INFO: Final = re.compile(r"(?i)(?P<scheme>[a-z0-9+.\-]{1,20}://)(?:[^/\s@:]*:[^\s\"'<>]*|[^/\s@]+)@")
 
-_known: dict[str, None] = {}
+_ESCAPES: Final[tuple[Callable[[str], str], ...]] = (
+    lambda text: quote(_bytes(text), safe=""),
+    lambda text: re.sub("%..", lambda escape: escape[0].lower(), quote(_bytes(text), safe="")),
+    lambda text: quote(_bytes(text)),
+    lambda text: quote_plus(_bytes(text)),
+    lambda text: repr(text)[1:-1],
+    lambda text: repr('"' + text)[2:-1],  # as in a text that holds both kinds of quotes
+    lambda text: repr(_bytes(text))[2:-1],
+    lambda text: json.dumps(text)[1:-1],
+    lambda text: json.dumps(text)[1:-1].replace("/", r"\/"),
+    lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
+    html.escape,
+)
+"""How a text is written within URLs, Python's and JSON's texts, and pages; also twice: a request's body in an error."""
+
+_LONGEST: Final = 20_000
+"""Characters of a message that are looked at. Servers answer with whole pages, of which an error shows a line."""
+
+_known: dict[str, set[str]] = {}
+"""Secrets, and their spellings."""
 
 
 def remember_secrets(properties: Mapping[str, object]) -> list[str]:
-    """Have the secrets among a catalog's properties replaced in all messages; return them in all their spellings."""
-    found = [spelling for secret in _secrets_in(properties) for spelling in _spellings(secret)]
-    new = [spelling for spelling in found if spelling not in _known]
-    _known.update(dict.fromkeys(new))
+    """Have the secrets among a catalog's properties replaced in all messages; return what to hide in other logs.
+
+    Airflow compiles one pattern of all that it hides whenever one more is added: these are few, and the long ones last.
+    """
+    secrets = {secret for secret in _secrets_in(properties) if secret.lower() not in ("true", "false")}
+    for secret in secrets - _known.keys():
+        _known[secret] = _spellings(secret)
     for oldest in list(_known)[:-_MAX_REMEMBERED]:
         del _known[oldest]
-    return found
+    masks = {text for secret in secrets for text in (*_parts(secret), *_escaped(secret), *_in_base64(_bytes(secret)))}
+    return sorted((mask for mask in masks if len(mask.strip()) >= _SHORTEST), key=len)
 
 
 def _secrets_in(value: object, name: str = "") -> Iterator[str]:
@@ -60,7 +84,10 @@ def _secrets_in(value: object, name: str = "") -> Iterator[str]:
         if not _NO_SECRET.fullmatch(name):
             yield value
             yield value.partition(":")[2]  # of a client's id and secret
+            yield from re.split("[;,=]", value) if name.lower().startswith("header.") else ()
         yield from _secrets_in_text(value)
+    elif isinstance(value, int) and re.fullmatch(_NAMES, name, re.IGNORECASE):
+        yield str(value)
 
 
 def _secrets_in_text(text: str) -> Iterator[str]:
@@ -73,7 +100,7 @@ def _secrets_in_text(text: str) -> Iterator[str]:
             name, _, value = pair.partition("=")
             if re.fullmatch(_NAMES, name, re.IGNORECASE):
                 yield value
-    if text.lstrip().startswith("{"):
+    if text.lstrip().startswith(("{", "[")):
         yield from _secrets_in(_parsed(text))
 
 
@@ -84,24 +111,48 @@ def _parsed(text: str) -> object:
         return None
 
 
+def _parts(secret: str) -> set[str]:
+    """A secret whole, decoded, on one line, line by line and word by word."""
+    return {secret, unquote(secret), " ".join(secret.split()), *secret.splitlines(), *secret.split()}
+
+
+def _escaped(text: str) -> set[str]:
+    return {text, *(escape(text) for escape in _ESCAPES)}
+
+
 def _spellings(secret: str) -> set[str]:
-    """A secret as errors show it: decoded or encoded for a URL, escaped in quotes, line by line."""
-    if secret.lower() in ("true", "false"):
-        return set()
-    found = {" ".join(secret.split()), quote(quote(secret.encode(errors="replace"), safe=""))}
-    for plain in (secret, unquote(secret), *secret.splitlines(), *secret.split()):
-        encoded = plain.encode(errors="replace")
-        found |= {plain, quote(encoded, safe=""), quote(encoded), quote_plus(encoded)}
-        found |= {repr(plain)[1:-1], json.dumps(plain)[1:-1], repr(encoded)[2:-1], base64.b64encode(encoded).decode()}
+    """A secret and its parts as errors show them: escaped up to twice, within base64, or as hex."""
+    found: set[str] = set()
+    for part in _parts(secret):
+        found |= {spelling for once in _escaped(part) for spelling in _escaped(once)}
+        found |= {*_in_base64(_bytes(part)), _bytes(part).hex()}
     return {spelling for spelling in found if len(spelling.strip()) >= _SHORTEST}
+
+
+def _in_base64(secret: bytes) -> Iterator[str]:
+    """What base64 shows of a secret within anything, whatever comes before and after it.
+
+    Three bytes are four characters, so there are three ways, by where it begins:
+
+        user:secret      dXNlcjpzZWNyZXQ=      the part of "secret" without its neighbours' bits: zZWNyZX
+    """
+    for before in range(3):
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            text = encode(bytes(before) + secret).decode().rstrip("=")
+            yield text[(0, 2, 3)[before] : len(text) - ((before + len(secret)) % 3 > 0)]
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="replace")
 
 
 def redact(text: str) -> str:
     """Replace passwords, keys and tokens in a message that a library or a server wrote."""
+    text = text[:_LONGEST]
     lower = text.lower()
-    found = [secret for secret in tuple(_known) if secret.lower() in lower]
-    for secret in sorted(found, key=len, reverse=True):  # so that no tail is left of one that starts like another
-        text = re.sub(re.escape(secret), "***", text, flags=re.IGNORECASE)
+    found = {spelling for spellings in _known.values() for spelling in spellings if spelling.lower() in lower}
+    for spelling in sorted(found, key=len, reverse=True):  # so that no tail is left of one that starts like another
+        text = re.sub(re.escape(spelling), "***", text, flags=re.IGNORECASE)
     text = _USER_INFO.sub(r"\g<scheme>***@", text)
     return _BEARER.sub(r"\1 ***", _SECRET_PAIR.sub(r"\1***", text))
 
@@ -120,10 +171,17 @@ def chain_of(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def cause_without_secrets(error: Exception | None) -> Exception | None:
+def cause_without_secrets(error: BaseException | None) -> BaseException | None:
     """The error, as the cause of ours; None if a log, which shows the whole chain, would show a secret or never end."""
     last: BaseException | None = None
     for last in chain_of(error):
-        if redact(str(last)) != str(last):
+        if not _is_harmless(last):
             return None
     return error if last is None or (last.__cause__ or last.__context__) is None else None
+
+
+def _is_harmless(error: BaseException) -> bool:
+    """Whether nothing is redacted in what a log shows of one error: its text, its notes, the errors of a group."""
+    shown = "\n".join((str(error), *getattr(error, "__notes__", ())))
+    within = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    return redact(shown) == shown and all(cause_without_secrets(each) is not None for each in within)

@@ -27,7 +27,7 @@ def translate_errors(action: str, *, consequence: str = NOTHING_CAPTURED, remedy
             f"{action} needs a package that is not installed: {redacted_message(error)}",
             consequence=consequence,
             remedy="install the named package where Airflow's tasks run",
-        ) from error
+        ) from cause_without_secrets(error)
     except foreign_errors() as error:
         denied = "permission was denied: " if _DENIES.search(_described(error)) else ""
         raise CatalogError(

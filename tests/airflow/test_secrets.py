@@ -1,13 +1,17 @@
 """Nothing secret of a connection is shown: in errors, logs, XComs and pages, however a library spells it."""
 
 import base64
+import html
 import json
 import logging
+import re
+import traceback
 from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
 from airflow.sdk import DAG
+from airflow.sdk.log import redact as airflow_redact
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from pyiceberg.catalog.sql import SqlCatalog
@@ -16,7 +20,11 @@ from pyiceberg.exceptions import RESTError
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 from airflow_provider_ips.core.errors import CatalogError, IpsError
 from airflow_provider_ips.hooks.ips import IpsHook
-from airflow_provider_ips.redaction import redact, remember_secrets
+from airflow_provider_ips.redaction import cause_without_secrets, redact, redacted_message, remember_secrets
+from tests.airflow.test_record_pages import airflow_app, api, page_of
+from tests.kit.tables import append, create
+
+__all__ = ["airflow_app", "api"]
 
 PLACES = {
     "password": lambda s: {"login": "me", "password": s},
@@ -24,6 +32,7 @@ PLACES = {
     "token with a newline": lambda s: {"extra": {"token": f"{s}\n{s[::-1]}"}},
     "header": lambda s: {"extra": {"header.X-Gateway": s}},
     "api key": lambda s: {"extra": {"api_key": s}},
+    "cookie": lambda s: {"extra": {"header.Cookie": f"session={s}; path=/"}},
     "unknown": lambda s: {"extra": {"some-new-option": s}},
     "account key": lambda s: {"extra": {"adls.account-key": s}},
     "connection string": lambda s: {
@@ -42,11 +51,20 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "in a URL": lambda s: quote(s, safe=""),
     "in a form": quote_plus,
     "in lower case": lambda s: quote(s, safe="").lower() if "%" in quote(s, safe="") else s,
+    "in a URL in a URL": lambda s: quote(quote(s, safe=""), safe=""),
+    "in a page": html.escape,
     "quoted": repr,
+    "quoted within quotes": lambda s: repr(repr(f"'{s}'")),
     "as JSON": json.dumps,
+    "as JSON of Unicode": lambda s: json.dumps(s, ensure_ascii=False),
+    "as JSON with escaped slashes": lambda s: json.dumps(s).replace("/", r"\/"),
+    "as JSON within JSON": lambda s: json.dumps(json.dumps(s)),
+    "as JSON in a URL": lambda s: quote(json.dumps(s)),
     "as bytes": lambda s: repr(s.encode()),
     "by lines": lambda s: " | ".join(s.splitlines()),
     "in base64": lambda s: base64.b64encode(s.encode()).decode(),
+    "in base64 without padding": lambda s: base64.urlsafe_b64encode(s.encode()).decode().rstrip("="),
+    "as hex": lambda s: s.encode().hex(),
 }
 # Printable, at least eight characters between two that nobody writes by chance.
 SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF, exclude_categories=["Z", "C"]), min_size=8)
@@ -67,14 +85,94 @@ def properties_of(connection):
 @given(secret=SECRETS, place=st.sampled_from(sorted(PLACES)), spelling=st.sampled_from(sorted(SPELLINGS)))
 def test_no_spelling_of_any_secret_is_shown(secret, place, spelling):
     """Wherever it is in the connection."""
-    assume(place != "connection string" or ";" not in secret)
+    assume(place not in ("connection string", "cookie") or not set(";,=") & set(secret))
     remember_secrets(properties_of(PLACES[place](secret)))
 
     shown = redact(f"failed with {SPELLINGS[spelling](secret)} in a request")
 
     assert SPELLINGS[spelling](secret) not in shown
     assert secret not in shown
-    assert shown.startswith("failed with ")
+    left = shown.removeprefix("failed with ").removesuffix(" in a request")
+    assert len(re.sub(r"[*'\"\\]", "", left)) < 8  # quotes in a URL or a page, and the ends of base64
+
+
+def test_a_secret_within_base64_is_hidden_wherever_it_begins():
+    """A login is a name and a password in base64."""
+    remember_secrets({"header.X-Gate": "gate/4711+secret"})
+    for before in ("", "m", "me:", "me:x"):
+        encoded = base64.b64encode(f"{before}gate/4711+secret:after".encode()).decode()
+        shown = redact(f"sent {encoded}").removeprefix("sent ").split("***")
+        assert [b"47" in base64.b64decode(part[: len(part) // 4 * 4]) for part in shown] == [False, False]
+
+
+def test_a_number_may_be_a_secret():
+    remember_secrets({"proxy-password": 47114711, "s3.connect-timeout": 60000, "page-size": 10000})
+    assert redact("47114711 60000 10000") == "*** 60000 10000"
+
+
+def test_no_tail_is_left_of_a_secret_that_begins_like_another():
+    remember_secrets({"one-key": "start-4711", "other-key": "start-4711-tail"})
+    assert redact("'start-4711-tail', 'start-4711'") == "'***', '***'"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("part", ["x", "1.1-", "a://", "://x:", "token-", "a-key=", "header."])
+def test_a_long_answer_is_redacted_soon(part):
+    """A server may answer with megabytes of anything."""
+    message = redacted_message(RESTError(part * 1_000_000))
+    assert len(message) <= 400
+
+
+def test_a_key_of_many_lines_is_hidden_soon():
+    """Airflow compiles all that it hides again for each text that is added."""
+    key = "\n".join(base64.b64encode(bytes(range(number, number + 48))).decode() for number in range(26))
+    properties = {"gcs.service-account": json.dumps({"private_key": key})}
+
+    masks = remember_secrets(properties)
+
+    assert len(masks) < 100
+    assert redact(f"cannot parse {json.dumps(json.dumps(properties))} and {key}").count("***") >= 2
+    assert all(line not in redact(f"line: {line}") for line in key.splitlines())
+
+
+def failed(raising):
+    """The error, with what it was raised with."""
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - whatever it is
+        raising()
+    return raised.value
+
+
+def from_cause():
+    raise CatalogError("a") from KeyError({"sent": ("hidden-4711",)})
+
+
+def in_context():
+    try:
+        int("hidden-4711")
+    except ValueError:
+        raise OSError("b")  # noqa: B904 - as it happens
+
+
+def with_a_note():
+    error = OSError("c")
+    error.add_note("sent hidden-4711")
+    raise error
+
+
+def in_a_group():
+    raise ExceptionGroup("d", [ValueError("e"), ExceptionGroup("f", [OSError("hidden-4711")])])
+
+
+@pytest.mark.parametrize("raising", [from_cause, in_context, with_a_note, in_a_group])
+def test_an_error_that_shows_a_secret_anywhere_is_no_cause(raising):
+    """A log shows all that an error was raised from."""
+    remember_secrets({"some-key": "hidden-4711"})
+    assert cause_without_secrets(failed(raising)) is None
+
+
+def test_an_error_without_secrets_is_the_cause():
+    error = failed(lambda: (_ for _ in ()).throw(ExceptionGroup("d", [ValueError("e")])))
+    assert cause_without_secrets(error) is error
 
 
 @pytest.mark.parametrize(
@@ -113,35 +211,81 @@ def test_what_is_harmless_is_shown(text):
 
 
 class LeakingCatalog(SqlCatalog):
-    """Fails with everything that it knows."""
+    """Says everything that it knows, in its log and in its errors."""
+
+    fails_at: set = set()  # noqa: RUF012 - set by the test, for a catalog that the hook makes
+
+    def _leak(self, what, identifier):
+        knows = {**self.properties}
+        told = f"{identifier}: {knows} {json.dumps(json.dumps(knows))} {quote(str(knows))}"
+        encoded = base64.b64encode(json.dumps(knows).encode()).decode()
+        logging.getLogger("pyiceberg").warning("%s %s %s", what, told, encoded)
+        if what in self.fails_at:
+            raise RESTError(f"{told} {encoded}") from KeyError(knows)
 
     def load_table(self, identifier):
-        knows = {**self.properties}
-        raise RESTError(f"{identifier}: {knows} {json.dumps(knows)} {quote(str(knows))}") from ValueError(str(knows))
+        self._leak("load_table", identifier)
+        return super().load_table(identifier)
+
+    def register_table(self, identifier, metadata_location, overwrite=False):  # noqa: FBT002 - as PyIceberg
+        self._leak("register_table", identifier)
+        return super().register_table(identifier, metadata_location, overwrite)
+
+    def drop_table(self, identifier):
+        self._leak("drop_table", identifier)
+        super().drop_table(identifier)
 
 
-def test_a_run_that_fails_shows_none(tmp_path, run_dag, monkeypatch, caplog):
-    """Neither in its error, nor in the log, nor in an XCom."""
-    hidden = {"token": "to-ken-4711\nse-cond-4711", "header.X-Gate": "gate-4711", "api_key": "api-4711-key"}
-    hidden["s3.secret-access-key"] = "s3/4711+secret=="
-    extra = {
-        "py-catalog-impl": f"{__name__}.LeakingCatalog",
-        "uri": f"sqlite:///{tmp_path}/lake.db",
-        "warehouse": f"file://{tmp_path}",
-        **hidden,
-    }
+HIDDEN = {
+    "token": "to-ken-4711\nse-cond-4711",
+    "header.X-Gate": "gate-4711",
+    "header.Cookie": "session=cookie-4711; path=/",
+    "api_key": "api-4711-key",
+    "s3.secret-access-key": "s3/4711+secret==",
+    "adls.connection-string": "AccountName=lake;AccountKey=ac/4711+key==;EndpointSuffix=core.windows.net",
+    "adls.sas-token": "sv=2024&sig=si%2Fg4711%3D",
+    "proxy": "http://me:pa@ss/4711@proxy:3128",
+}
+
+
+@pytest.fixture
+def leaking(tmp_path, monkeypatch):
+    """A connection whose catalog tells everything that it knows: the table of the lake, or an error."""
+    properties = {"uri": f"sqlite:///{tmp_path}/lake.db", "warehouse": f"file://{tmp_path}/warehouse"}
+    extra = {"py-catalog-impl": f"{__name__}.LeakingCatalog", **properties, **HIDDEN}
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "iceberg", "extra": extra}))
+    monkeypatch.setattr(LeakingCatalog, "fails_at", set())
+    (tmp_path / "warehouse").mkdir()
+    catalog = LeakingCatalog("lake", **properties)
+    catalog.create_namespace("db")
+    append(create(catalog, "db.events"), [1, 2, 3])
+    return LeakingCatalog.fails_at
+
+
+def logged(caplog):
+    """What was logged, that of libraries as Airflow's own filter leaves it."""
+    formatter = logging.Formatter()
+    for record in caplog.records:
+        text = formatter.format(record)
+        yield text if record.name.startswith("airflow_provider_ips") else airflow_redact(text)
+
+
+@pytest.mark.parametrize("fails_at", ["nothing", "load_table", "register_table", "drop_table"])
+def test_no_run_shows_any(leaking, fails_at, run_dag, api, caplog):
+    """Neither in its errors, nor in the log, nor in an XCom, nor on the record page, whether it succeeds or fails."""
     with DAG("leaking", schedule=None) as dag:
         captured = IpCaptureOperator(task_id="capture", source_tables="db.events", iceberg_conn_id="lake", retries=0)
-        IpCommitOperator(task_id="commit", capture=captured)
+        IpCommitOperator(task_id="commit", capture=captured, icdc_retention="drop")
+    leaking.add(fails_at)
 
     with caplog.at_level(logging.DEBUG):
         ran = run_dag(dag)
 
-    error = ran.errors["capture"]
-    assert isinstance(error, CatalogError)
-    assert "RESTError" in error.problem
-    shown = "\n".join([str(error), repr(error.__cause__), str(ran.xcoms), caplog.text])
+    page = api(page_of(ran))
+    errors = ["".join(traceback.format_exception(error)) for error in ran.errors.values()]
+    shown = "\n".join([*errors, repr(ran.errors), str(ran.xcoms), page.text, *logged(caplog)])
+    assert page.status_code == (404 if fails_at in ("load_table", "register_table") else 200)
+    assert ("RESTError" in shown) == (fails_at != "nothing")
     assert "4711" not in shown
 
 
