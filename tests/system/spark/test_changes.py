@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_ips.core.errors import GapError, RefusedOperationError
@@ -15,6 +17,8 @@ from tests.kit.local_tables import files_under
 from tests.system.spark.stories import Story
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from airflow_provider_ips.core.results.capture_record import SourceRecord
     from tests.kit.spark import LakeOfTwoEngines
 
@@ -231,3 +235,30 @@ def test_an_expired_checkpoint_is_a_gap_once_rows_were_changed(lake: LakeOfTwoEn
     story.run("delete from {t} where id = 1")
     with pytest.raises(GapError, match="rows were changed or removed since"):
         plan_capture(open_source(lake.catalog, Source(story.name)), committed=committed, settings=everything)
+
+
+@pytest.mark.parametrize("rewrites", [False, True], ids=["own manifests", "rewritten manifests"])
+def test_a_file_that_is_added_twice_comes_once_for_each_time_in_the_range(
+    lake: LakeOfTwoEngines, tmp_path: Path, *, rewrites: bool
+) -> None:
+    """Both engines read two entries of one path as the source does, once its manifests are rewritten, too."""
+    story = Changes(lake, "id int, p int")
+    story.insert("(1, 1), (2, 1)")
+    path = f"file://{tmp_path}/shared.parquet"
+    pq.write_table(
+        pa.table({"id": pa.array([7, 8], pa.int32()), "p": pa.array([1, 1], pa.int32())}), tmp_path / "shared.parquet"
+    )
+
+    def add() -> int:
+        lake.catalog.load_table(story.name).add_files([path], check_duplicate_files=False)
+        return story.head
+
+    since = add()
+    add()
+    if rewrites:
+        story.call("rewrite_manifests", "")
+
+    assert lake.sql(f"select id from {story.table}") == [(1,), (2,), (7,), (7,), (8,), (8,)]
+    assert story.captured(since) == [7, 8]
+    story.run("delete from {t} where id = 1")
+    assert story.captured(since, data_operations=ALL_OPERATIONS, on_superset="allow") == [2, 7, 8]
