@@ -17,7 +17,7 @@ from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
 from airflow_provider_ips.iceberg.gc_pause import gc_paused
 from airflow_provider_ips.iceberg.icdc.namespace import check_icdc_namespace
 from airflow_provider_ips.iceberg.icdc.tables import prepare_icdc
-from airflow_provider_ips.iceberg.partitions.narrowing import narrow, nothing_selected
+from airflow_provider_ips.iceberg.partitions.narrowing import narrow, nothing_selected, refuse_moved_rows
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource, open_source, position_at
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def capture(  # noqa: PLR0913 - the options of a capture, by keyword
     start = since if isinstance(since, Position) else _start(source, _snapshot_id("since", since))
     plan = with_evidence(source, _plan(source, start, _snapshot_id("until", until), wanted))
     if partitions is not None:
+        refuse_moved_rows(source.name, plan, wanted, partitions)
         plan = _narrowed(source, plan, partitions)
     makes_table = not (dry_run or plan.is_empty)
     if makes_table:

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import SourceRange
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
-from airflow_provider_ips.core.checkpoint.transitions import remember_refresh
+from airflow_provider_ips.core.checkpoint.transitions import remember_detached
 from airflow_provider_ips.core.planning.uncommitted import UncommittedCaptures
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.requests.detached import DetachedCapture, detached_capture_id, plan_detached
-from airflow_provider_ips.core.requests.request import RunKind
 from airflow_provider_ips.core.results.capture_record import CaptureRecord
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
@@ -47,7 +46,7 @@ class DetachedRange(CaptureKind):
     """Raises, or waits, while a backfill writes what the job of this run is going to write."""
 
     store: CheckpointStore | None = None
-    """Where a refresh of all rows is remembered, for the next range."""
+    """Where rows from beyond the checkpoint are remembered, for the next range."""
 
     now_ms: int = 0
 
@@ -118,6 +117,8 @@ class DetachedRange(CaptureKind):
             ]
         if condition is None:
             return sources
+        for source in sources:
+            narrowing.refuse_moved_rows(source.history.name, source.plan, source.settings, condition)
         narrowed = [
             replace(source, plan=narrowing.narrow(source.history, source.plan, condition)) for source in sources
         ]
@@ -131,12 +132,12 @@ class DetachedRange(CaptureKind):
     def before_publish(self, sources: Sequence[PlannedSource], ranges: Sequence[SourceRange]) -> bool:
         """Leave the target to backfills that are writing it. No position moves."""
         self.refuse_conflict(sources)
-        is_refresh = self.request.run_request.kind is RunKind.FULL
         follows_changes = any(source.settings.captures_changes for source in sources)
-        if self.store is not None and is_refresh and follows_changes:
+        # The chunks of a backfill run beside each other, and their job reads the rows as they are by then.
+        if self.store is not None and follows_changes and self.request.chunk is None:
             read = self.store.read(self.request.consumer)  # a live run may have committed since the first look
-            refresh = pending_capture(self.request, self.capture_id, ranges, self.now_ms)
-            write_over(self.store, read, remember_refresh(read, consumer=self.request.consumer, refresh=refresh))
+            detached = pending_capture(self.request, self.capture_id, ranges, self.now_ms)
+            write_over(self.store, read, remember_detached(read, consumer=self.request.consumer, detached=detached))
         return False
 
     def execute(self) -> CaptureRecord:

@@ -59,6 +59,26 @@ def test_a_delete_of_a_compacted_file_does_not_hide_rows_that_came_back(*, resto
         assert {"a", "x", "d"} <= files(history, plan().selections)
 
 
+def test_two_vectors_of_one_path_are_refused() -> None:
+    """One of the file that was compacted, and one of the file that was added again by its old path."""
+    history = InMemoryHistory("db.t", format_version=3)
+    start = history.commit("append", add=[history.data_file("o")])
+    history.commit("append", add=[history.data_file("a")])
+    history.commit("delete", add=[replace(history.delete_file("a"), path="d1")])
+    history.commit("replace", add=[history.data_file("c")], remove=["a", "d1"])
+    history.commit("append", add=[history.data_file("a")])
+    end = history.commit("delete", add=[replace(history.delete_file("a"), path="d2")])
+
+    with pytest.raises(UnsupportedTableError, match="rows were deleted in a,"):
+        plan_between(
+            history,
+            kind=Kind.RANGE,
+            from_exclusive=start,
+            to_inclusive=end,
+            settings=CaptureSettings(data_operations=ALL_OPERATIONS, on_superset="allow"),
+        )
+
+
 @pytest.mark.parametrize("last", [1, 2, 3, 4])
 def test_the_tables_hold_what_the_example_says(last: int) -> None:
     """Each line is the range up to its snapshot."""

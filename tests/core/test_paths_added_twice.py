@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_provider_ips.core.errors import UnsupportedTableError
@@ -41,3 +43,21 @@ def test_deleting_rows_of_new_entries_is_captured() -> None:
     assert [file.path for file in taken].count(PATH) == 2
     assert len(taken) == 3
     assert not plan.before
+
+
+def test_without_numbers_a_removal_of_one_of_two_entries_is_refused() -> None:
+    """Both look the same, so which of them is live is unknown."""
+    history = InMemoryHistory("db.t", format_version=1)
+    start = history.append()
+    history.commit("append", add=[history.data_file(PATH)])
+    again = history.commit("append", add=[history.data_file(PATH)])
+    removed = history.commit("delete", remove=[PATH])
+    # What Java's delete of one entry writes: the newer manifest is rewritten, and the older one stays.
+    kept = next(m for m in history.manifests[again.snapshot_id or 0] if m.added_snapshot_id == 2)
+    written = [m for m in history.manifests[removed.snapshot_id or 0] if m.added_snapshot_id == removed.snapshot_id]
+    history.manifests[removed.snapshot_id or 0] = (kept, written[-1])
+    facts = history.snapshots[removed.snapshot_id or 0]
+    counts = {"deleted-data-files": "1", "total-data-files": "2"}
+    history.snapshots[facts.snapshot_id] = replace(facts, summary={**facts.summary, **counts})
+    with pytest.raises(UnsupportedTableError, match=f"lists {PATH} several times, without sequence numbers"):
+        plan_capture(history, committed=start, settings=CHANGES)

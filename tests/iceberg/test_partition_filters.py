@@ -304,6 +304,23 @@ def test_changes_are_narrowed_on_both_sides(three_days: Table) -> None:
     assert record.captured.size_bytes is not None
 
 
+def test_a_range_of_complete_files_takes_no_filter(three_days: Table) -> None:
+    """Its job deletes all captured keys; a row that moved to an unselected day would not be inserted again."""
+    since = head(three_days)
+    moved = pa.table({"id": [2], "day": [date(2026, 10, 3)], "note": [""]}, schema=SCHEMA)
+    three_days.overwrite(moved, overwrite_filter="id = 2")
+    with pytest.raises(InputError, match="on_superset='complete'"):
+        capture(
+            three_days.catalog,
+            "db.t",
+            since=since,
+            into="icdc.moved",
+            data_operations=ALL_OPERATIONS,
+            on_superset="complete",
+            partitions="day = '2026-10-02'",
+        )
+
+
 def test_of_a_merged_manifest_only_what_changed_is_narrowed(tmp_path: Path) -> None:
     """Beside the file that was rewritten there is one of the same partition, which no change touched."""
     table = new_table(new_catalog(tmp_path), properties=MERGING)

@@ -173,7 +173,7 @@ DEFECTS: Final = (
     Defect(
         name="a refresh beside the checkpoint is forgotten",
         theme="full refreshes",
-        planted={"airflow_provider_ips.runs.detached.remember_refresh": lambda checkpoint, **_: checkpoint},
+        planted={"airflow_provider_ips.runs.detached.remember_detached": lambda checkpoint, **_: checkpoint},
     ),
     Defect(name="old numbers again", theme="corrected settings"),
 )

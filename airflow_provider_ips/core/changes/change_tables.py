@@ -58,11 +58,14 @@ def plan_change_tables(
         raise _superset_error(history, unchanged)
     involved = [*live, *compacted, *old]
     predicate, no_predicate = _predicate(history, after, involved, files, is_superset=bool(unchanged))
+    if settings.on_superset == "complete":
+        predicate, no_predicate = None, "with on_superset='complete' unchanged rows are captured to be inserted again"
     deletes = _deletes_for(history, to, live)
     at_end = {delete.file.key for delete in deletes}
     when_compacted = [d for d in _deletes_when_compacted(history, net, effects) if d.file.key not in at_end]
     restoring = {delete.file.key for effect in effects for delete in effect.restoring()}
     _refuse_hidden_rows(history, live, [delete for delete in when_compacted if delete.file.key in restoring])
+    _refuse_two_vectors(history, deletes, when_compacted)
     deletes += when_compacted
     deletes_of_old = _deletes_for(history, _start(history, after), old) if old else []
     if has_uncommitted:  # its run may have written rows that were live only while these delete files were away
@@ -171,6 +174,24 @@ def _refuse_hidden_rows(history: TableHistory, live: Sequence[LocatedFile], with
             "delete file was removed",
             consequence="One table cannot show both the restored rows and the compacted file without its deleted rows; "
             "nothing was captured",
+            remedy="process the table in full once, then set the checkpoint to its head by `airflow ips seed`",
+        )
+
+
+def _refuse_two_vectors(
+    history: TableHistory, at_end: Iterable[LocatedFile], when_compacted: Iterable[LocatedFile]
+) -> None:
+    """Refuse two deletion vectors for one path, which engines cannot read.
+
+    1 append a, 2 delete a row of a, 3 compact a, 4 add a again by its old path, 5 delete a row of it
+    """
+    paths = {delete.file.referenced_data_file for delete in at_end} - {None}
+    twice = next((d.file.referenced_data_file for d in when_compacted if d.file.referenced_data_file in paths), None)
+    if twice is not None and history.format_version >= ROW_LINEAGE_VERSION:
+        raise UnsupportedTableError(
+            f"{history.name}: rows were deleted in {twice}, which was compacted, added again by its old path, and had "
+            "rows deleted again",
+            consequence="One table cannot have a deletion vector for each of the two; nothing was captured",
             remedy="process the table in full once, then set the checkpoint to its head by `airflow ips seed`",
         )
 
@@ -311,13 +332,19 @@ def _refuse_indistinct(
 
 
 def _refuse_removed_twice(history: TableHistory, effects: Sequence[SnapshotEffect]) -> None:
-    """Refuse a path that the range adds where it is live already, if a snapshot then removes both files."""
+    """Refuse a path that the range adds where it is live already, if a snapshot then removes one or both files.
+
+    Without sequence numbers both entries look the same, so which of them a snapshot removed is unknown.
+    """
     added = {one.file.path for effect in effects for one in effect.added if one.file.sequence_number == 0}
+    live: Counter[str] = Counter()
     for effect in effects:
         removed = Counter(one.file.path for one in effect.removed if one.file.path in added)
-        twice = next((path for path, times in removed.items() if times > 1), None)
+        twice = next((path for path, times in removed.items() if times > 1 or live[path] > 1), None)
         if twice is not None:
             raise _indistinct(history, twice)
+        live -= removed
+        live.update(one.file.path for one in effect.added if one.file.path in added)
 
 
 def _indistinct(history: TableHistory, path: str) -> UnsupportedTableError:

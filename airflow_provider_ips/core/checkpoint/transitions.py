@@ -72,23 +72,40 @@ def begin(checkpoint: Checkpoint | None, *, consumer: str, pending: PendingCaptu
     )
 
 
-def remember_refresh(checkpoint: Checkpoint | None, *, consumer: str, refresh: PendingCapture) -> Checkpoint | None:
+def remember_detached(checkpoint: Checkpoint | None, *, consumer: str, detached: PendingCapture) -> Checkpoint | None:
     """Remember that a job may write rows from beyond the checkpoint, which does not move.
 
-    committed up to 10; a refresh of all rows writes those of 11 to 20; a delete at 25 removes a row of 15
+    committed up to 10; a detached run writes rows of 11 to 20; a delete at 25 removes a row of 15
     the next range (10, 30] has no trace of that row, unless it knows that somebody has written it
     """
     current = _current(checkpoint, consumer)
-    starts = {r.source: current.position_of(r.source) for r in refresh.ranges}
     ahead = tuple(
-        replace(r, kind=Kind.RANGE, from_exclusive=starts[r.source], icdc_table=None, before_table=None)
-        for r in refresh.ranges
-        if not _is_same(starts[r.source], r.to_inclusive)
+        replace(r, kind=Kind.RANGE, from_exclusive=position, icdc_table=None, before_table=None)
+        for r, position in ((r, current.position_of(r.source)) for r in detached.ranges)
+        if position is None or is_past(r.to_inclusive, position)
     )
-    if not ahead or any(c.capture_id == refresh.capture_id for c in current.uncommitted):
+    _refuse_older_than_pending(current, detached, ahead)
+    if not ahead or any(c.capture_id == detached.capture_id for c in current.uncommitted):
         return checkpoint
-    remembered = (*current.uncommitted, replace(refresh, ranges=ahead))
+    remembered = (*current.uncommitted, replace(detached, ranges=ahead))
     return replace(current, revision=current.revision + 1, uncommitted=remembered)
+
+
+def _refuse_older_than_pending(current: Checkpoint, detached: PendingCapture, ahead: Iterable[SourceRange]) -> None:
+    """Refuse rows that a pending capture does not know of, because its range was fixed before they were written.
+
+    a detached run captured up to 20 and failed; the pending capture (10, 30] followed; the detached run is cleared
+    it would write a row of 15 that was deleted at 25, and the commit of (10, 30] would leave it in the target
+    """
+    pending = current.pending
+    ends = {} if pending is None else {r.source: r.to_inclusive for r in pending.ranges}
+    if pending is None or not any(r.source in ends and is_past(ends[r.source], r.to_inclusive) for r in ahead):
+        return
+    raise CheckpointConflictError(
+        f"run {detached.run} captured rows as they were before run {pending.run} captured, which is not committed yet",
+        consequence="Rows that were deleted or changed in between would be written again, and stay",
+        remedy=f"let run {pending.run} commit first; then trigger a new run with the same request",
+    )
 
 
 def begin_replay(checkpoint: Checkpoint, replay: PendingCapture) -> Checkpoint:

@@ -106,5 +106,6 @@ def refuse_rolled_back(history: TableHistory, uncommitted: UncommittedCaptures, 
         f"a run that was never committed captured {history.name} up to {lost}, which is not in the lineage of "
         f"branch {history.branch!r}: the table was rolled back since",
         consequence="That run may have written rows, or removed some, that the table's history no longer accounts for",
-        remedy="rebuild the target: `airflow ips reset`, then a run with initial='full'",
+        remedy="rebuild the target: `airflow ips reset`, then a run with initial='full'; if the job of that run wrote "
+        "nothing, `airflow ips abandon`",
     )

@@ -23,6 +23,7 @@ from airflow_provider_ips.core.history.files import DATA, FileFacts, Partition
 from airflow_provider_ips.core.history.selections import CapturePlan, Selection, Take
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.requests.request import PREFIX, RunKind, RunRequest
+from airflow_provider_ips.core.settings import CaptureSettings
 from airflow_provider_ips.iceberg.foreign_errors import translate_errors
 from airflow_provider_ips.iceberg.partitions.backfill_units import ChunkPartitions
 from airflow_provider_ips.iceberg.partitions.bounds import partition_ranges
@@ -61,6 +62,19 @@ NO_CONDITION: Final = AllOf(parts=())
 def narrow(source: IcebergSource, plan: CapturePlan, condition: str) -> CapturePlan:
     """Narrow a plan to the partitions that a filter selects. Refuse a filter that selects part of a partition."""
     return _narrowed_plan(source, plan, _Narrowing(source, condition), label=condition)
+
+
+def refuse_moved_rows(name: str, plan: CapturePlan, settings: CaptureSettings, condition: str) -> None:
+    """Refuse a filter where the job deletes all captured keys and inserts the captured rows.
+
+    A row that moved from a selected partition to another one is captured as it was before, and not as it is now.
+    """
+    if plan.kind is Kind.RANGE and settings.captures_changes and settings.on_superset == "complete":
+        raise InputError(
+            f"the filter {condition!r} narrows a range of {name} that is captured with on_superset='complete'",
+            consequence="A row that moved to a partition that is not selected would be deleted and not inserted",
+            remedy="leave the filter out, or capture all live rows of the partitions (ips_run='partitions')",
+        )
 
 
 def narrow_to_chunk(source: IcebergSource, plan: CapturePlan, chunk: Chunk) -> CapturePlan:

@@ -1,0 +1,68 @@
+"""A detached run of changes may write rows from beyond the checkpoint: the next range has to account for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceRange
+from airflow_provider_ips.core.checkpoint.transitions import begin, commit, remember_detached
+from airflow_provider_ips.core.errors import CheckpointConflictError
+from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.planning.uncommitted import UncommittedCaptures
+from airflow_provider_ips.core.positions import Position, RunIdentity
+from airflow_provider_ips.core.record import Kind
+
+if TYPE_CHECKING:
+    from airflow_provider_ips.core.checkpoint.document import Checkpoint
+
+EVENTS = Source("db.events")
+CONSUMER = "daily.capture"
+
+
+def at(number: int) -> Position:
+    return Position(table_uuid="uuid-1", snapshot_id=number, sequence_number=number, committed_at_ms=number)
+
+
+def captured(name: str, start: int | None, end: int) -> PendingCapture:
+    taken = SourceRange(
+        source=EVENTS,
+        kind=Kind.RANGE if start else Kind.FULL,
+        from_exclusive=at(start) if start else None,
+        to_inclusive=at(end),
+        icdc_table=f"icdc.{name}",
+    )
+    run = RunIdentity(dag_id="daily", run_id=name, map_index=-1, run_after="2026-11-01T00:00:00+00:00")
+    return PendingCapture(capture_id=name, run=run, started_at_ms=1, ranges=(taken,))
+
+
+def committed_at_10() -> Checkpoint:
+    begun = begin(None, consumer=CONSUMER, pending=(first := captured("first", None, 10)))
+    return commit(begun, capture_id="first", run=first.run, now_ms=2).checkpoint
+
+
+@pytest.mark.parametrize("kind", ["all rows", "a range"])
+def test_its_end_is_remembered_where_it_is_beyond_the_checkpoint(kind: str) -> None:
+    detached = captured("detached", None if kind == "all rows" else 5, 20)
+    after = remember_detached(committed_at_10(), consumer=CONSUMER, detached=detached)
+    assert after is not None
+    assert UncommittedCaptures.of(after, EVENTS).ends == (at(20),)
+    assert after.position_of(EVENTS) == at(10)
+    assert remember_detached(after, consumer=CONSUMER, detached=detached) is after
+
+
+@pytest.mark.parametrize("end", [7, 10])
+def test_rows_up_to_the_checkpoint_are_known_already(end: int) -> None:
+    before = committed_at_10()
+    assert remember_detached(before, consumer=CONSUMER, detached=captured("detached", 3, end)) is before
+
+
+def test_one_that_is_older_than_the_pending_capture_is_refused() -> None:
+    """The pending range was fixed without it, so its commit would leave a row that was deleted in between."""
+    pending = begin(committed_at_10(), consumer=CONSUMER, pending=captured("usual", 10, 30))
+    with pytest.raises(CheckpointConflictError, match="run daily/detached captured rows as they were before"):
+        remember_detached(pending, consumer=CONSUMER, detached=captured("detached", None, 20))
+    after = remember_detached(pending, consumer=CONSUMER, detached=captured("detached", None, 40))
+    assert after is not None
+    assert UncommittedCaptures.of(after, EVENTS).last_end == at(40)
