@@ -525,3 +525,14 @@ def test_one_source_of_a_mapped_task_group_fails_alone(lake, events, job, run_da
     assert (ran.states["one.commit[0]"], ran.states["one.commit[1]"]) == ("success", "failed")
     assert committed_at("group_fails.one.capture.db.events", "db.events") == events.current_snapshot().snapshot_id
     assert committed_at("group_fails.one.capture.db.users", "db.users") is None
+
+
+@pytest.mark.parametrize("consumer", ["daily.***", "***"])
+def test_a_consumer_may_have_stars_in_its_name(events, job, run_dag, consumer):
+    """They are Airflow's mask only where a value was."""
+    dag = incremental(f"stars_{len(consumer)}", "db.events", job, capture={"consumer": consumer})
+    run_dag(dag)
+    append(events, [4])
+
+    assert run_dag(dag).states["commit"] == "success"
+    assert job.seen == [[1, 2, 3], [4]]

@@ -192,3 +192,38 @@ def test_a_record_counts_only_while_its_index_is_of_the_same_source(lake, events
     )
     assert committed_at("reordered.one.capture.db.events", "db.events") is None
     assert committed_at("reordered.one.capture.db.users", "db.users") is None
+
+
+def test_a_source_that_a_changed_list_gave_to_another_instance_comes_with_the_next_run(
+    lake, events, job, run_dag, run_cleared
+):
+    """Instance 1 has captured it, and Airflow removes that. Instance 0 does not take it for its own retry."""
+    append(create(lake, "db.others"), [7])
+    at = datetime.now(tz=UTC)
+
+    def of(*tables):
+        with DAG("shifted", schedule=None) as dag:
+
+            @task
+            def tables_to_capture():
+                return [{"table": table, "key": "source"} for table in tables]
+
+            @task_group
+            def one(entry):
+                captured = capturing(entry)
+                work = PythonOperator(task_id="work", python_callable=job, op_args=[captured.output["source"]])
+                captured >> work >> IpCommitOperator(task_id="commit", capture=captured)
+
+            one.expand(entry=tables_to_capture())
+        return dag
+
+    job.fails = True
+    run_dag(of("db.events", "db.others"), at=at)
+    job.fails = False
+
+    cleared = run_cleared(of("db.others"), at=at)
+    after = run_dag(of("db.events", "db.others"))
+
+    assert "start a new run" in str(cleared.errors["one.capture"])
+    assert set(after.states.values()) == {"success"}, after.errors
+    assert sorted(job.seen) == [[1, 2, 3], [7]]

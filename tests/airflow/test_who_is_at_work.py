@@ -10,6 +10,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_ips import IpCommitOperator
+from airflow_provider_ips.assets.iceberg import iceberg_asset
 from airflow_provider_ips.core.checkpoint.entries import SourcePosition
 from airflow_provider_ips.core.checkpoint.manual_changes import reset, seed, with_intervention
 from airflow_provider_ips.core.identifiers import Source
@@ -308,17 +309,17 @@ def test_a_checkpoint_that_went_back_is_noticed(events, job, run_dag, is_lost):
 class SetBack:
     """A DAG whose job stamps what it writes, and a checkpoint document of it that can be put back, or deleted."""
 
-    def __init__(self, lake, run_dag, dag_id, *, source="db.events", target="db.target", capture=None):
-        self.lake, self.run_dag, self.target = lake, run_dag, target
-        self.consumer = (capture or {}).get("consumer", f"{dag_id}.capture")
+    def __init__(self, lake, run_dag, dag_id, *, capture=None, named=None):
+        self.lake, self.run_dag, self.target = lake, run_dag, "db.target"
+        self.consumer = f"{dag_id}.capture"
         self.fails = False
-        with DAG(dag_id, schedule=None) as self.dag:
-            captured = capturing(source, **(capture or {}))
-            names = [captured.output[source], captured.output["capture_id"]]
+        with DAG(dag_id, schedule=None, params={"target": self.target}) as self.dag:
+            captured = capturing("db.events", **(capture or {}))
+            names = [captured.output["db.events"], captured.output["capture_id"]]
             work = PythonOperator(task_id="work", python_callable=self.write, op_args=names)
             # The tables of a capture do not outlive it: stamps are all that is left.
-            commit = IpCommitOperator(task_id="commit", capture=captured, verify_target=target, icdc_retention="drop")
-            captured >> work >> commit
+            options = {"icdc_retention": "drop", **(named or {"verify_target": self.target})}
+            captured >> work >> IpCommitOperator(task_id="commit", capture=captured, **options)
 
     def write(self, name, capture_id):
         append(self.lake.load_table(self.target), rows(self.lake, name), properties={"ips-capture-id": capture_id})
@@ -386,6 +387,35 @@ def test_a_checkpoint_that_went_back_is_noticed_by_the_stamps_in_the_target(even
     story.seed(after_row=4)
     assert story.run().states == DONE
     assert story.written == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("named", "capture"),
+    [
+        ({"verify_target": "{{ params.target }}"}, {}),
+        ({"target_assets": iceberg_asset("db.target", iceberg_conn_id="lake")}, {}),
+        ({"verify_target": "db.target"}, {"checkpoint_store": "iceberg"}),
+    ],
+    ids=["template", "asset", "iceberg store"],
+)
+def test_a_checkpoint_that_was_lost_is_noticed_however_target_and_store_are_named(
+    lake, events, stamping, named, capture
+):
+    """The job would write all rows a second time."""
+    story = stamping(f"lost_{len(str(named))}_{len(capture)}", named=named, capture=capture)
+    first = story.run()
+    append(events, [4])
+    if capture:
+        for log in lake.list_tables("ips_checkpoints"):
+            lake.drop_table(log)
+    else:
+        story.put_back(None)
+
+    ran = story.run()
+
+    assert first.states == DONE, first.errors
+    assert "has written to db.target with capture" in str(ran.errors["capture"])
+    assert story.written == [1, 2, 3]
 
 
 def test_a_consumer_that_lost_its_checkpoint_does_not_start_at_the_head(events, stamping):
