@@ -69,14 +69,15 @@ def activity_of(
         return Activity.ENDED
     if ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=ACTIVE_STATES):
         return Activity.ACTIVE
+    states = ti.get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])
+    if SKIPPED not in states.get(run.run_id, {}).values():  # nor is it in a run that was deleted
+        return Activity.ENDED
     state = _state_if_ended_just_now(run)
     if state is None:
         return Activity.ENDED
     commit = None if dag is None or capture_task_id is None else dag_graph.commit_of(capture_task_id, dag)
-    if dag is None or commit is None:
-        is_stopped = state == FAILED and _has_skipped(ti, run)
-    else:
-        is_stopped = _is_skipped(ti, dag, run, commit, state)
+    # In a run of another DAG it is not known which of the skipped tasks is the commit.
+    is_stopped = state == FAILED if dag is None or commit is None else _is_skipped(ti, dag, run, commit, state)
     return Activity.STOPPING if is_stopped else Activity.ENDED
 
 
@@ -88,12 +89,6 @@ def _state_if_ended_just_now(run: RunIdentity) -> str | None:
     ended = getattr(found, "end_date", None)  # it may have been deleted since
     is_recent = ended is not None and datetime.now(tz=UTC) - ended < LAST_HEARTBEAT
     return str(found.state.value) if is_recent else None
-
-
-def _has_skipped(ti: RuntimeTaskInstanceProtocol, run: RunIdentity) -> bool:
-    """Tell whether any task was skipped, where it is not known which one is the commit."""
-    states = ti.get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])
-    return SKIPPED in states.get(run.run_id, {}).values()
 
 
 def _is_skipped(ti: RuntimeTaskInstanceProtocol, dag: DAG, run: RunIdentity, commit: CommitTask, state: str) -> bool:

@@ -88,7 +88,7 @@ def _of_other_dags(dag_id: str, rest: str) -> Iterator[str]:
     """Name consumers of other DAGs that a readable name may show: `etl_1_capture` is of the DAG etl, etl_1 or etl-1.
 
     If the digest is that of such a consumer, its document need not be read. With a dot, `etl.1.capture` could as well
-    be a task of etl in the task group 1; there its document tells.
+    be a task of etl in the task group 1; its document says which.
     """
     words = rest.split("_")
     for joint in ("_", "-"):
