@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 from airflow.sdk import DAG
-from airflow.sdk.log import redact as airflow_redact
+from airflow.sdk.log import mask_logs
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from pyiceberg.catalog.sql import SqlCatalog
@@ -267,7 +267,11 @@ def logged(caplog):
     formatter = logging.Formatter()
     for record in caplog.records:
         text = formatter.format(record)
-        yield text if record.name.startswith("airflow_provider_ips") else airflow_redact(text)
+        yield (
+            text
+            if record.name.startswith("airflow_provider_ips")
+            else mask_logs(None, "info", {"event": text})["event"]
+        )
 
 
 @pytest.mark.parametrize("fails_at", ["nothing", "load_table", "register_table", "drop_table"])

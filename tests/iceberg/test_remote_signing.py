@@ -47,16 +47,18 @@ class SignedFileIO(PyArrowFileIO):
 class SigningCatalog(SqlCatalog):
     """Sends the configuration with each table, as a REST catalog does, and keeps its token to itself."""
 
-    def __init__(self, plain: SqlCatalog) -> None:
-        super().__init__(plain.name, **plain.properties, **{"py-io-impl": SIGNED["py-io-impl"]})
+    def __init__(self, plain: SqlCatalog, signed: dict[str, str], **properties: str) -> None:
+        super().__init__(plain.name, **(properties or plain.properties), **{"py-io-impl": signed["py-io-impl"]})
         self.plain = plain  # what the catalog reads of its own needs no signature
+        self.signed = signed
+        self.token = TOKEN
 
     def _load_file_io(self, properties: Any = {}, location: str | None = None) -> Any:  # noqa: B006 - as PyIceberg
-        return super()._load_file_io({**properties, "token": TOKEN}, location)
+        return super()._load_file_io({**properties, "token": self.token}, location)
 
     def load_table(self, identifier: Any) -> Any:
         table = self.plain.load_table(identifier)
-        table.io = self._load_file_io(SIGNED)
+        table.io = self._load_file_io(self.signed)
         return table
 
     def register_table(self, *arguments: Any, **options: Any) -> Any:
@@ -74,7 +76,7 @@ def test_what_a_capture_reads_and_writes_is_signed(tmp_path: Path, take: str) ->
     since = append(table, 1, 2)
     append(table, 3)
     check_icdc_namespace(plain, "icdc")
-    catalog = SigningCatalog(plain)
+    catalog = SigningCatalog(plain, SIGNED)
 
     capture(catalog, "db.t", into="icdc.x", since=None if take == "whole" else since, range_columns=["id"])
 

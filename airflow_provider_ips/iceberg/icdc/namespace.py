@@ -182,6 +182,7 @@ _CREDENTIALS: Final = (
     "s3.signer",
 )
 """Or, in place of credentials, who signs each request to the storage."""
+_STORAGE: Final = ("s3.", "client.", "gcs.", "adls.", PY_IO_IMPL)
 _NO_STAGED_CREATE: Final = (NotImplementedError, RESTError)
 _NO_COLUMNS: Final = Schema(NestedField(1, "nothing", IntegerType(), required=False))
 
@@ -214,11 +215,10 @@ def _io(catalog: Catalog, vended: Mapping[str, object], location: str) -> FileIO
 
 
 def _vended_credentials(of_connection: Mapping[str, object], of_table: Mapping[str, object]) -> dict[str, object]:
-    """The credentials that came with a table, if the connection has none."""
-    if any(key.startswith(_CREDENTIALS) for key in of_connection):
-        return {}
-    found = {key: value for key, value in of_table.items() if key.startswith(_CREDENTIALS)}
-    return {**found, PY_IO_IMPL: of_table[PY_IO_IMPL]} if found and PY_IO_IMPL in of_table else found
+    """What came with a table to open its storage: credentials, endpoint, region. Nothing if the connection has keys."""
+    found = {key: value for key, value in of_table.items() if key.startswith(_STORAGE)}
+    has_keys, vends_keys = (any(key.startswith(_CREDENTIALS) for key in given) for given in (of_connection, found))
+    return found if vends_keys and not has_keys else {}
 
 
 def _vended_access(catalog: Catalog, target: TableIdentifier, location: str) -> tuple[FileIO, str]:
