@@ -149,7 +149,7 @@ smoke: build ## capture and commit with the built wheel in an environment of its
 floors: build ## the built wheel on Airflow 3.2.1 and 3.3.1, under Airflow's own constraints (needs a Python 3.12)
 	@python scripts/floors.py
 
-test-floor: env ## the tests of the Airflow layer, the checkpoints and the Iceberg ring on Airflow 3.2.1 (PYTEST_ARGS='-k sensor')
+test-floor: env ## the tests of the Airflow layer, the Iceberg ring and its store on Airflow 3.2.1 (PYTEST_ARGS='-k sensor')
 	@WORKERS=$(WORKERS) python scripts/floors.py --tests -- $(PYTEST_ARGS)
 
 clean: ## remove everything that make has made

@@ -27,7 +27,12 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 CONSTRAINTS: Final = ROOT / "tests" / "floors"
 ENVIRONMENTS: Final = ROOT / ".cache" / "floors"
 PYTHON: Final = "3.12"
-TEST_FOLDERS: Final = ("tests/airflow", "tests/checkpoints", "tests/iceberg")
+TESTS: Final = (
+    *("tests/airflow", "tests/iceberg", "tests/checkpoints/test_claim_tables.py"),
+    *("tests/checkpoints/test_iceberg_store.py", "tests/checkpoints/test_iceberg_store_in_dags.py"),
+)
+"""Other tests of checkpoints are about Variables, or about both stores."""
+
 TEST_TOOLS: Final = (
     *("hypothesis", "jsonschema", "openlineage-python", "psycopg2-binary", "pytest", "pytest-timeout", "pytest-xdist"),
     *("PyYAML", "import-linter"),
@@ -98,7 +103,7 @@ def run_tests(python: str, airflow: str, arguments: list[str]) -> int:
     tools = [line for line in extras if canonicalize_name(Requirement(line).name) in wanted]
     _install(python, environment, airflow, ["--editable", str(ROOT), *tools])
     workers = ("--numprocesses", os.environ.get("WORKERS", "2"), "--dist", "loadgroup")
-    command = [_python_of(environment), "-m", "pytest", *TEST_FOLDERS, *workers, *arguments]
+    command = [_python_of(environment), "-m", "pytest", *TESTS, *workers, *arguments]
     path = f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(command, cwd=ROOT, env={**os.environ, "PATH": path}, check=False).returncode
 

@@ -16,10 +16,14 @@ def _do_not_wait_for_the_disk(connection, _record):
         connection.execute("PRAGMA synchronous = OFF")
 
 
-def pytest_collection_modifyitems(items):
-    """Leave out what this Airflow is too old or too new for. The marker says what the test is about."""
+def pytest_collection_modifyitems(config, items):
+    """Leave out what is about an older Airflow; on an older one, say what it lacks for a test."""
     airflow = version("apache-airflow-core")
-    other = "needs_airflow_below_3_3" if Version(airflow).release >= (3, 3) else "needs_airflow_3_3"
+    if Version(airflow).release >= (3, 3):
+        left_out = [item for item in items if item.get_closest_marker("needs_airflow_below_3_3")]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+        return
     for item in items:
-        if (marker := item.get_closest_marker(other)) is not None:
-            item.add_marker(pytest.mark.skip(reason=f"Airflow {airflow}: {marker.args[0]}"))
+        if (marker := item.get_closest_marker("needs_airflow_3_3")) is not None:
+            item.add_marker(pytest.mark.skip(reason=f"Airflow {airflow} lacks this: {marker.args[0]}"))

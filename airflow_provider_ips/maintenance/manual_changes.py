@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow_provider_ips import config
 from airflow_provider_ips.core.checkpoint import manual_changes
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import SourcePosition
@@ -17,10 +18,10 @@ from airflow_provider_ips.maintenance.console import (
     ChangeOptions,
     ConnectionOptions,
     Console,
+    StoreOptions,
     WriteOptions,
     may_write,
     open_store,
-    open_stores,
     read_existing,
     write_with_note,
 )
@@ -138,8 +139,8 @@ def abandon(console: Console, options: ChangeOptions) -> None:
 def move(console: Console, options: MoveOptions) -> None:
     """Move a checkpoint to the other store: mark it as moved here, write it there, and read it back."""
     consumer, to = options.consumer, options.to
-    stores = open_stores(console, options)
-    source, target = next(store for name, store in stores.items() if name != to), stores[to]
+    (other,) = (name for name in config.STORES if name != to)
+    source, target = (open_store(console, StoreOptions(conn_id=options.conn_id, store=name)) for name in (other, to))
     here, there = (store.read(consumer, even_if_moved=True) for store in (source, target))
     plan = plan_move(consumer, here, there, to=to)
     console.say(

@@ -5,6 +5,7 @@ import pytest
 from airflow_provider_ips import IcebergAppendSensor, IcebergAppendTrigger, IpCommitOperator, iceberg_asset
 from airflow_provider_ips.checkpoints.iceberg import IcebergStore
 from airflow_provider_ips.core.errors import UnsupportedVersionError
+from airflow_provider_ips.maintenance.task import run_command
 from tests.airflow.backfills import backfilling, october
 from tests.kit.pipelines import capturing, default_store, incremental
 from tests.kit.tables import append, create
@@ -32,6 +33,13 @@ def test_a_configured_variable_store_is_refused_by_the_run(events, job, run_dag,
 
     assert isinstance(ran.errors["capture"], UnsupportedVersionError)
     assert job.seen == []
+
+
+@pytest.mark.parametrize("to", ["iceberg", "variable"])
+def test_there_is_no_other_store_to_move_to(lake, to):
+    options = {"consumer": "c", "to": to, "conn_id": "lake"}
+    with pytest.raises(UnsupportedVersionError, match=r"'variable' needs Airflow 3\.3"):
+        run_command("move", options, user="reader")
 
 
 def test_partition_events_are_refused():

@@ -9,9 +9,10 @@ from airflow.sdk import DAG
 from airflow_provider_ips import IcebergAppendSensor
 from airflow_provider_ips.checkpoints.iceberg import IcebergStore
 from airflow_provider_ips.checkpoints.log_table import entries
+from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore
 from airflow_provider_ips.core.errors import CheckpointConflictError, DamagedCheckpointError, GapError, InputError
 from airflow_provider_ips.core.identifiers import Source
-from tests.kit.pipelines import Job, capturing, checkpoint_of, incremental
+from tests.kit.pipelines import Job, capturing, incremental
 from tests.kit.tables import append, create
 
 IN_ICEBERG = {"checkpoint_store": "iceberg"}
@@ -37,7 +38,7 @@ def test_runs_follow_one_another(lake, events, job, run_dag):
     run_dag(dag)
     assert job.seen == [[1, 2], [3]]
     assert position(lake, "logged.capture").snapshot_id == events.refresh().current_snapshot().snapshot_id
-    assert checkpoint_of("logged.capture") is None
+    assert VariableStore(ServerVariables()).read("logged.capture") is None
     assert len(entries(lake.load_table(IcebergStore(lake).table_name("logged.capture")))) == 4
 
 
@@ -127,6 +128,7 @@ def test_two_deployments_share_a_consumer(lake, events, run_dag, monkeypatch):
     assert job.seen == [[1, 2], [3]]
 
 
+@pytest.mark.needs_airflow_3_3("checkpoints can be in Variables")
 @pytest.mark.parametrize(("before", "after"), [("variable", "iceberg"), ("iceberg", "variable")])
 def test_another_store_is_no_first_run(lake, events, run_dag, before, after):
     """The setting was changed and the checkpoint was not moved: refused, with the command that moves it."""
