@@ -70,7 +70,7 @@ with DAG(dag_id="woken", schedule=[woken_by], is_paused_upon_creation=False):
     work()
 """
 
-PATIENCE_S = 90
+PATIENCE_S = 300
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from tests.kit.airflow import collect, note_errors
+from tests.kit.airflow import collect, noting_errors
 
 
 def clear(ran, *task_ids):
@@ -31,8 +31,7 @@ def go_on(dag, ran):
     from airflow.utils.session import create_session
     from airflow.utils.state import DagRunState, TaskInstanceState
 
-    errors = note_errors(dag)
-    with create_session() as session:
+    with noting_errors(dag) as errors, create_session() as session:
         run = session.get(DagRun, ran.dag_run.id)
         assert run is not None
         run.dag = _scheduled(dag)
