@@ -4,8 +4,8 @@
 - A task that pulls XComs of a capture gets ``name_lost_files`` as one more ``on_failure_callback``. Expanded tasks do
   not: their callbacks belong to all of their instances.
 - A task between capture and commit that resumes its job gets a ``pre_execute`` hook, called before the one it has.
-  Airflow keeps the id of such a job with the task (``ResumableJobMixin``; ``SparkSubmitOperator`` in cluster mode),
-  even when the run is cleared, and does not submit a job again that has succeeded:
+  Airflow keeps the id of such a job with the task (``ResumableJobMixin``, such as ``SparkSubmitOperator`` in cluster
+  mode; ``KubernetesPodOperator``), even when the run is cleared, and does not submit a job again that has succeeded:
 
       run 1 captures A, its job succeeds, the run is cleared and captures A and B
       without the hook the task finds the job of A, succeeds at once, and B is committed unprocessed
@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 CAPTURE_IDS: Final = "ips_capture_ids"
 """Where a resumable task keeps, beside the id of its job, the ids of the captures that the job was given."""
 
+_POD_OPERATOR: Final = "airflow.providers.cncf.kubernetes.operators.pod.KubernetesPodOperator"
+"""It keeps the name of its pod where the mix-in keeps the id of a job, without being one of the mix-in."""
+
 _FORGETS: Final = "_ips_forgets"
 """Marks a hook that calls ours and the author's."""
 
@@ -48,8 +51,7 @@ def attach(dag: DAG) -> None:
             task.on_failure_callback = [*task.on_failure_callback, name_lost_files]
     for pair in dag_graph.pairs(dag):
         for task in pair.between.values():
-            # Recognised by its method: importing the mix-in would cost time in every DAG file.
-            if hasattr(dag_graph.operator_class(task), "execute_resumable"):
+            if _resumes_its_job(task):
                 _prepend_hook(task)
 
 
@@ -69,6 +71,13 @@ def _users_of_captures(dag: DAG) -> Iterator[Operator]:
         is_ours = dag_graph.is_capture(task) or dag_graph.is_commit(task)
         if not is_ours and not captures.isdisjoint(dag_graph.xcom_sources(task)):
             yield task
+
+
+def _resumes_its_job(task: Operator) -> bool:
+    """Recognised by names: importing the mix-in, or a provider, would cost time in every DAG file."""
+    kind = dag_graph.operator_class(task)
+    paths = (f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__)
+    return hasattr(kind, "execute_resumable") or _POD_OPERATOR in paths
 
 
 def _prepend_hook(task: Operator) -> None:

@@ -36,6 +36,8 @@ with DAG(
             *("--target", "lake.db.continue_watching"),
         ],
         env_vars={"CAPTURE_ID": capture.output["capture_id"]},
+        # A second attempt looks for the pod of the first one by its labels: it must be one of the same capture.
+        labels={"ips-capture": capture.output["capture_id"]},
     )
     commit = IpCommitOperator(task_id="commit", capture=capture)
     capture >> merge >> commit

@@ -55,6 +55,8 @@ with DAG(
                 "executor": {"cores": 2, "instances": 2, "memory": "4g"},
             },
         },
+        # Else a second attempt takes the driver of the first one for its own, whatever that was given.
+        reattach_on_restart=False,
     )
     commit = IpCommitOperator(task_id="commit", capture=capture)
     capture >> merge >> commit

@@ -16,6 +16,13 @@ class Resuming(BaseOperator):
     def execute_resumable(self, context): ...
 
 
+class Pod(BaseOperator):
+    """Finds its pod again, by means of its own."""
+
+    __module__ = "airflow.providers.cncf.kubernetes.operators.pod"
+    __qualname__ = "KubernetesPodOperator"
+
+
 def theirs(context):
     """A callback or hook of the author."""
 
@@ -27,8 +34,9 @@ def pipeline(**options):
         capture = IpCaptureOperator(task_id="capture", source_tables="db.events")
         uses = BashOperator(task_id="uses", bash_command=f"run {capture.output['db.events']}", **options)
         resumes = Resuming(task_id="resumes", pre_execute=theirs)
+        pod = type("SparkPod", (Pod,), {})(task_id="pod")
         neither = EmptyOperator(task_id="neither", on_failure_callback=theirs)
-        capture >> [uses, resumes, neither] >> commit
+        capture >> [uses, resumes, pod, neither] >> commit
         Resuming(task_id="beside")
     return dag
 
@@ -81,6 +89,7 @@ def test_tasks_that_use_a_capture_name_lost_files_when_they_fail():
         "capture": [],
         "uses": [theirs, name_lost_files],
         "resumes": [],
+        "pod": [],
         "neither": [theirs],
         "beside": [],
     }
@@ -92,7 +101,7 @@ def test_only_tasks_that_resume_a_job_between_capture_and_commit_have_a_hook():
 
     read(dag)
 
-    assert [name for name, hook in hooks(dag).items() if hook is not before[name]] == ["resumes"]
+    assert [name for name, hook in hooks(dag).items() if hook is not before[name]] == ["resumes", "pod"]
 
 
 def test_a_commit_is_downstream_of_a_capture_that_is_defined_after_it():

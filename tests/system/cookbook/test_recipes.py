@@ -139,6 +139,7 @@ RECIPES = {
     "kubernetes_pod": Recipe(
         lambda task: after("--source", container(task).args),
         lambda task: next(entry.value for entry in container(task).env if entry.name == "CAPTURE_ID"),
+        request=lambda task: labelled(task),  # noqa: PLW0108 - defined below
     ),
     "livy": Recipe(
         lambda task: after("--source", batch(task)["args"]),
@@ -159,6 +160,12 @@ def submitted(task):
     from airflow.providers.databricks.utils.databricks import normalise_json_content
 
     return normalise_json_content(task.tasks)[0]
+
+
+def labelled(task):
+    """The labels by which a second attempt looks for a pod name the capture."""
+    assert f"ips-capture={task.labels['ips-capture']}," in task._build_find_pod_label_selector()
+    assert task.labels["ips-capture"] == RECIPES["kubernetes_pod"].capture_id(task)
 
 
 def container(task):
@@ -226,6 +233,14 @@ def rendered_only(task):
     done: list[Any] = []
     task.execute = lambda context: done.append(context["task"])
     return done
+
+
+@pytest.mark.parametrize("name", ["databricks", "dag_factory", "glue", "kubernetes_pod", "livy", "spark_kubernetes"])
+def test_an_operator_that_resumes_its_job_forgets_that_of_another_capture(name, bag):
+    """These are the real classes, by whose names we recognise them."""
+    from airflow_provider_ips.dag_checks.attachment import forget_job_of_other_capture
+
+    assert bag.dags[f"cookbook_{name}"].task_dict["merge"]._pre_execute_hook is forget_job_of_other_capture
 
 
 @pytest.mark.parametrize("name", [name for name, recipe in RECIPES.items() if recipe.waits])

@@ -1,6 +1,7 @@
 """dbt's own models, run by Airflow on a real Spark, keep their targets equal to a recomputation."""
 
 import os
+import re
 import subprocess
 from collections import defaultdict
 from pathlib import Path
@@ -77,6 +78,28 @@ def test_the_same_rows_again_change_nothing(world):
     assert again.task_states == DONE
     assert targets(world) == before
     assert_recomputed(world)
+
+
+def test_the_var_decides_what_a_source_is(settings, tmp_path):
+    """Only `whole_source()` is the table, whatever was captured."""
+    captured = ("--vars", '{"captured_sources": {"db.playback": "icdc.x"}}')
+    assert sources(settings, tmp_path / "captured", *captured) == {
+        "dbt_events": ["icdc.x"],
+        "dbt_titles_per_day": ["db.playback", "icdc.x"],
+    }
+    assert sources(settings, tmp_path / "whole") == {
+        "dbt_events": ["db.playback"],
+        "dbt_titles_per_day": ["db.playback", "db.playback"],
+    }
+
+
+def sources(settings, folder, *arguments):
+    """What each model reads, as dbt compiles it."""
+    folder.mkdir()
+    done = dbt(settings, folder, "compile", "--no-introspect", "--no-populate-cache", *arguments)
+    assert done.returncode == 0, done.stdout
+    compiled = folder / "target" / "compiled" / "playback" / "models"
+    return {path.stem: re.findall(r"from ([a-z_]+\.[a-z_]+)", path.read_text()) for path in compiled.glob("*.sql")}
 
 
 def test_a_full_refresh_does_not_rebuild_a_target_from_what_was_captured(world, settings, tmp_path):
