@@ -138,7 +138,7 @@ RECIPES = {
     ),
     "kubernetes_pod": Recipe(
         lambda task: after("--source", container(task).args),
-        lambda task: next(entry.value for entry in container(task).env if entry.name == "CAPTURE_ID"),
+        lambda task: pod_capture_id(task),  # noqa: PLW0108 - defined below
         request=lambda task: labelled(task),  # noqa: PLW0108 - defined below
     ),
     "livy": Recipe(
@@ -165,7 +165,11 @@ def submitted(task):
 def labelled(task):
     """The labels by which a second attempt looks for a pod name the capture."""
     assert f"ips-capture={task.labels['ips-capture']}," in task._build_find_pod_label_selector()
-    assert task.labels["ips-capture"] == RECIPES["kubernetes_pod"].capture_id(task)
+    assert task.labels["ips-capture"] == pod_capture_id(task)
+
+
+def pod_capture_id(task):
+    return next(entry.value for entry in container(task).env if entry.name == "CAPTURE_ID")
 
 
 def container(task):
