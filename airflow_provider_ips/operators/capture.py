@@ -47,8 +47,8 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
     Once the DAG file is read, two things are added to other tasks of the DAG, whose own callbacks and hooks are called
     as before. A task that pulls XComs of the capture, and is not expanded, gets one more ``on_failure_callback``: it
     logs captured files that are missing. A task between capture and commit that resumes its job, as
-    ``SparkSubmitOperator`` does in cluster mode, gets a ``pre_execute`` hook: it has a new job submitted for a new
-    capture.
+    ``KubernetesPodOperator`` does, and ``SparkSubmitOperator`` in cluster mode, gets a ``pre_execute`` hook: it has a
+    new job submitted for a new capture.
 
     .. seealso::
         :class:`airflow_provider_ips.core.settings.SourceTable` for settings of one table among several.
