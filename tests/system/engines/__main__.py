@@ -4,7 +4,7 @@
     python -m tests.system.engines spark flink         those whose names begin so
     python -m tests.system.engines --publish           and write the page's matrix
 
-Fails where an engine reads less of an ICDC table than of the source, and where one that was named does not run.
+Fails where an engine reads less of an ICDC table than of its source, and where one that was named does not run.
 """
 
 from __future__ import annotations
