@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import gc
 import sqlite3
 from importlib.metadata import version
 
@@ -7,6 +8,10 @@ import pytest
 from packaging.version import Version
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
+
+# A worker holds a million objects of Airflow and PyIceberg. To look through them as often as by default takes a tenth of
+# the time of all tests.
+gc.set_threshold(100_000, 20, 50)
 
 
 @event.listens_for(Engine, "connect")
