@@ -9,7 +9,7 @@ from packaging.version import Version
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-# A worker holds a million objects of Airflow and PyIceberg. To look through them as often as by default takes a tenth of
+# A worker holds a million objects of Airflow and PyIceberg. Looking through them as often as by default takes a tenth of
 # the time of all tests.
 gc.set_threshold(100_000, 20, 50)
 
