@@ -9,8 +9,8 @@ from packaging.version import Version
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-# A worker holds a million objects of Airflow and PyIceberg. Looking through them as often as by default takes a tenth of
-# the time of all tests.
+# A worker holds a million objects of Airflow and PyIceberg: to look through them as often as by default is a tenth of
+# its time.
 gc.set_threshold(100_000, 20, 50)
 
 
