@@ -48,8 +48,9 @@ _repr.maxstring = _repr.maxother = 200
 
 
 def explain(error: Exception) -> str:
-    """Describe one of ``PARSE_ERRORS``."""
-    return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+    """Describe one of ``PARSE_ERRORS``, in a text that can be shown: a document may hold half a character."""
+    described = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+    return described.encode(errors="backslashreplace").decode()
 
 
 def is_whole_number(value: object, *, least: int) -> TypeGuard[int]:

@@ -14,7 +14,7 @@ from airflow_provider_ips.core.backfill.claims import Claim
 from airflow_provider_ips.core.checkpoint import document
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.errors import CheckpointError, DamagedCheckpointError, InputError
-from airflow_provider_ips.core.json_fields import PARSE_ERRORS
+from airflow_provider_ips.core.json_fields import PARSE_ERRORS, explain
 from airflow_provider_ips.core.results.capture_record import CaptureRecord
 from airflow_provider_ips.core.watching.monitor import ReportedSources
 from tests.core.damage import NOT_NUMBERS, changed, damaged, nested, part_at, places
@@ -123,3 +123,17 @@ def test_a_bound_is_a_text_or_a_number():
     for value in ([1], {"a": 1}, nested(900), "\ud800"):
         with pytest.raises(PARSE_ERRORS):
             CaptureRecord.from_json(changed(WRITTEN["record"].to_json(), ("sources", 0, "ranges", 0, "lower"), value))
+
+
+@pytest.mark.parametrize("name", ["record", "usual record"])
+def test_what_is_wrong_with_a_record_can_be_shown(name):
+    """Also where it is half a character, which no page and no log can be encoded with."""
+    explained = []
+    for path in places(SHAPES[name]):
+        try:
+            CaptureRecord.from_json(changed(SHAPES[name], path, "\ud800"))
+        except PARSE_ERRORS as error:
+            explained.append(explain(error))
+
+    assert len(explained) > 10
+    assert "".join(explained).encode()
