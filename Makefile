@@ -90,10 +90,10 @@ test-browser: env ## people in the UI of a whole Airflow, in a real browser; scr
 screenshots: test-browser ## take the pictures of the docs anew
 	@cp .artefacts/browser/trigger-form-partitions.png .artefacts/browser/log.png .artefacts/browser/record.png docs/how-to/images/
 
-test-engines: jars ## every engine reads one set of sources and ICDC tables, into docs (half an hour; ENGINES=spark: minutes)
+test-engines: jars ## every engine reads one set of sources and ICDC tables, into docs (ENGINES='spark flink')
 	@python -m tests.system.engines $(if $(ENGINES),$(ENGINES),--publish)
 
-test-catalogs: jars ## one story on every catalog and storage, into docs (a quarter of an hour; CATALOGS='glue hive')
+test-catalogs: jars ## one story on every catalog and storage, into docs (CATALOGS='glue hive')
 	@python -m tests.system.catalogs $(if $(CATALOGS),$(CATALOGS),--publish)
 
 test-histories: jars ## random histories on real tables against a ledger (HISTORIES_ARGS='--seed 7 --count 50')

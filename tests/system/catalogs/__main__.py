@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import os
 import signal
 import sys
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.kit.packages import UnavailableError, python_with
-from tests.system.catalogs.page import RESULTS, publish
+from tests.system.catalogs.page import publish
 
 PYICEBERG: Final = "pyiceberg[pyarrow,sql-postgres,sql-sqlite,glue,hive,s3fs,gcsfs,adlfs]==0.12.0"
 """The environment of Airflow cannot hold it: its constraints pin packages that boto3 does not accept."""
@@ -52,8 +51,7 @@ def main(arguments: list[str]) -> int:
         results[name] = _play(name)
     print(f"{time.monotonic() - began:.0f} s")
     if options.publish:
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-        publish()
+        publish(results)
     outcomes = {outcome.partition(":")[0] for each in results.values() for outcome in each["chapters"].values()}
     return int("failed" in outcomes or bool(options.kinds and "not run" in outcomes))
 

@@ -39,6 +39,8 @@ def with_table(page: str, results: dict[str, Any]) -> str:
     return f"{head}{BEGIN}\n{table(results)}\n{END}{tail}"
 
 
-def publish() -> None:
-    """Write the page from the stored results."""
+def publish(results: dict[str, Any]) -> None:
+    """Store results beside those of kinds that were not run this time, and write the page."""
+    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    RESULTS.write_text(json.dumps({**stored, **results}, indent=1) + "\n")
     PAGE.write_text(with_table(PAGE.read_text(), json.loads(RESULTS.read_text())))

@@ -2,7 +2,7 @@
 
     python -m tests.system.engines                     all engines
     python -m tests.system.engines spark flink         those whose names begin so
-    python -m tests.system.engines --publish           and write the page's matrix
+    python -m tests.system.engines flink --publish     and write into the page's matrix what they read
 
 Fails where an engine reads less of an ICDC table than of its source, and where one that was named does not run.
 """
@@ -23,12 +23,16 @@ from scripts.local_spark import BRIEF_JVM, session_settings, sqlite_catalog, sql
 from tests.kit.packages import UnavailableError
 from tests.kit.spark import LakeOfTwoEngines
 from tests.system.engines.engines import ENGINES, Engine, Ready
-from tests.system.engines.page import RESULTS, publish, verdicts
+from tests.system.engines.page import WORSE, publish, verdicts
 from tests.system.engines.tables import Shelf, questions
 
 SECONDS: Final = 900
 """For one engine."""
 
+MOST_ENDS: Final = 6
+"""After so many ends of its process an engine is asked nothing more."""
+
+ENDED: Final = {"error": "its process ended"}
 ROOT: Final = Path(__file__).resolve().parents[3]
 BUILD: Final = "build"
 
@@ -53,9 +57,13 @@ def main(arguments: list[str]) -> int:
         results = {name: _asked(ENGINES[name], Path(folder), asked) for name in names}
     print(f"{time.monotonic() - began:.0f} s")
     if options.publish:
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-        publish()
-    worse = [(name, case) for name, each in results.items() for case in each["cases"] if each["cases"][case] == "worse"]
+        publish(results)
+    worse = [
+        (name, case)
+        for name, each in results.items()
+        for case, verdict in each["cases"].items()
+        if verdict == WORSE and not ENGINES[name].limit
+    ]
     for name, case in worse:
         print(f"{name} reads less of the ICDC table than of the source: {case}")
     not_run = [name for name in names if options.engines and not results[name]["version"]]
@@ -78,29 +86,32 @@ def _asked(engine: Engine, folder: Path, asked: list[dict[str, Any]]) -> dict[st
     try:
         with engine.ready(folder) as ready:
             version, answers = _answers(engine, ready, folder, len(asked))
-    except (UnavailableError, LookupError, OSError, TimeoutError) as error:
-        print(f"{engine.label}: not run: {error}", flush=True)
-        return {"label": engine.label, "version": None, "reason": str(error)[:300], "cases": {}, "notes": {}}
+    except (UnavailableError, LookupError, OSError, subprocess.TimeoutExpired) as error:
+        late = isinstance(error, subprocess.TimeoutExpired)
+        reason = f"it did not end within {SECONDS} s" if late else str(error)[:300]
+        print(f"{engine.label}: not run: {reason}", flush=True)
+        return {"label": engine.label, "version": None, "reason": reason, "cases": {}, "notes": {}}
     cases, notes = verdicts(asked, answers)
     print(f"{engine.label} ({version}), {time.monotonic() - began:.0f} s", flush=True)
     for case, verdict in cases.items():
         print(f"   {case:40} {verdict:12} {notes.get(case, '')}", flush=True)
-    return {"label": engine.label, "version": version, "reason": "", "cases": cases, "notes": notes}
+    return {"label": engine.label, "version": version, "reason": engine.limit, "cases": cases, "notes": notes}
 
 
 def _answers(engine: Engine, ready: Ready, folder: Path, expected: int) -> tuple[str, list[dict[str, Any]]]:
     """What its reader says; a question at which its process ends is asked no second time."""
     answers: list[dict[str, Any]] = []
-    version = ""
-    while len(answers) < expected:
+    version, ends = "", 0
+    while len(answers) < expected and ends < MOST_ENDS:
         version, more = _run(engine, ready, folder, len(answers), version)
         answers += more
         if len(answers) < expected:
             if not version:
                 log = (folder / f"{engine.reader}.log").read_text()
                 raise OSError(f"it did not start: {' '.join(log.split())[-300:]}")
-            answers.append({"error": "its process ended"})
-    return version, answers
+            answers.append(ENDED)
+            ends += 1
+    return version, answers + [ENDED] * (expected - len(answers))
 
 
 def _run(engine: Engine, ready: Ready, folder: Path, first: int, version: str) -> tuple[str, list[dict[str, Any]]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +15,9 @@ END: Final = "<!-- to here, by make test-engines -->\n"
 
 RIGHT, SAME, WORSE = "right", "source too", "worse"
 """All is read right; the same is wrong or refused in the source; something is wrong in the ICDC table alone."""
+
+PLACE: Final = re.compile(r"(?:file:)?/\S+")
+"""Where the tables of one run were."""
 
 SHOWN: Final = {RIGHT: "yes", SAME: "as the source", WORSE: "**no**"}
 
@@ -46,12 +51,20 @@ def _note(wrong: dict[str, dict[str, str]]) -> str:
 def _judged(question: dict[str, Any], answer: dict[str, Any]) -> str:
     """Nothing where the answer is right."""
     if "error" in answer:
-        return f"refused ({answer['error'][:120]})"
+        return f"refused ({textwrap.shorten(PLACE.sub('…', answer['error']), 110, placeholder=' …')})"
     if answer["rows"] == question["expected"]:
         return ""
     if question["ask"] == "count":
         return f"counts {answer['rows'][0][0]} for {question['expected'][0][0]}"
-    return f"reads {len(answer['rows'])} rows, not those {len(question['expected'])}"
+    found, wanted = answer["rows"], question["expected"]
+    if len(found) == len(wanted):
+        return f"reads other values, such as {_first_other(found, wanted)}"
+    return f"reads {len(found)} rows of {len(wanted)}"
+
+
+def _first_other(found: list[list[Any]], wanted: list[list[Any]]) -> str:
+    other, right = next((a, b) for a, b in zip(found, wanted, strict=True) if a != b)
+    return f"{other} for {right}"
 
 
 def matrix(results: dict[str, Any]) -> str:
@@ -68,7 +81,9 @@ def matrix(results: dict[str, Any]) -> str:
         if not each["version"]:
             lines += [f"**{each['label']}**: not run: {each['reason']}", ""]
         elif each["notes"]:
-            lines += [f"**{_heading(each)}** does not read right, of the source as of the ICDC table:", ""]
+            limit = each["reason"]
+            whose = f"because {limit}" if limit else "of the source as of the ICDC table"
+            lines += [f"**{_heading(each)}** does not read right, {whose}:", ""]
             lines += [f"- {case}: {_plain(note)}" for case, note in each["notes"].items()]
             lines += [""]
     return "\n".join(lines)
@@ -91,6 +106,8 @@ def with_matrix(page: str, results: dict[str, Any]) -> str:
     return f"{head}{BEGIN}\n{matrix(results)}\n{END}{tail}"
 
 
-def publish() -> None:
-    """Write the page from the stored results."""
+def publish(results: dict[str, Any]) -> None:
+    """Store results beside those of engines that were not run this time, and write the page."""
+    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    RESULTS.write_text(json.dumps({**stored, **results}, indent=1, ensure_ascii=False) + "\n")
     PAGE.write_text(with_matrix(PAGE.read_text(), json.loads(RESULTS.read_text())))

@@ -26,7 +26,7 @@ def sql(question: dict[str, Any], table: str) -> str:
         "rows": ", ".join(question["columns"]),
         "lineage": ", ".join((*question["columns"], *LINEAGE)),
         "count": "count(*)",
-        "bounds": ", ".join(f"min({c}), max({c})" for c in question["columns"]),
+        "bounds": ", ".join(f"min({c}) AS min_{c}, max({c}) AS max_{c}" for c in question["columns"]),
     }[question["ask"]]
     where = question["where"]
     return f"SELECT {selected} FROM {table}" + (f" WHERE {where[0]} {where[1]} {literal(where)}" if where else "")

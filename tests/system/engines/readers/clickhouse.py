@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 from urllib.parse import urlparse
 
@@ -25,7 +26,10 @@ def answer(question: dict[str, Any]) -> Any:
 
 
 def _value(kind: str, text: Any) -> Any:
-    return int(text) if text is not None and "Int" in kind else text
+    if text in (None, "ᴺᵁᴸᴸ"):
+        return None
+    return int(text) if "Int" in kind else text
 
 
+os.chdir("/")  # it opens files below its folder only
 serve(f"{chdb.engine_version} (chdb {chdb.__version__})", answer)

@@ -46,15 +46,17 @@ def answer(question: dict[str, Any]) -> list[list[Any]]:
 
 def started() -> str:
     """The version, once it answers."""
+    last: Exception | None = None
     for _ in range(120):
         try:
             version = run("SELECT node_version FROM system.runtime.nodes")[0][0]
             run("CREATE SCHEMA IF NOT EXISTS lake.tests")
-        except (OSError, RuntimeError, IndexError):
+        except (OSError, RuntimeError, IndexError) as error:
+            last = error
             time.sleep(1)
         else:
             return str(version)
-    raise TimeoutError("Trino did not start within two minutes")
+    raise TimeoutError(f"Trino did not start within two minutes: {last}")
 
 
 serve(started(), answer)
