@@ -89,7 +89,8 @@ class CaptureRun:
             preconditions.refuse_lost_checkpoint(
                 self.context, request, store, has_default_consumer=self.parameters.consumer is None
             )
-        resolution = resolve_capture(checkpoint, request.run, request.task_id)
+        sources = [table.source for table, _ in request.sources]
+        resolution = resolve_capture(checkpoint, request.run, request.task_id, sources)
         preconditions.refuse_or_await_active_run(self.context, request, checkpoint, waits=self.parameters.waits)
         refuse_or_await_repeated_job(self.context, request, checkpoint, waits=self.parameters.waits)
         if isinstance(resolution, Fresh) and resolution.note:

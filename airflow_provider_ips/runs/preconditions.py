@@ -153,8 +153,9 @@ def _refuse_or_await(context: Context, request: CaptureRequest, pending: Pending
             f"another task instance of run {request.run} has captured for consumer {request.consumer!r} and not "
             "committed",
             consequence="Both would process the same rows, and one commit would move the checkpoint for both",
-            remedy="give each capture, and each instance of a mapped one, its own consumer; leaving consumer out does. "
-            "If the table came to another instance because a list has changed, start a new run",
+            remedy="give each capture, and each instance of a mapped one, its own consumer: the default tells "
+            "instances apart only by their sources. If the table came to another instance because a list has changed, "
+            "start a new run",
         )
     is_elsewhere = pending.run.deployment not in (None, request.run.deployment)
     dag = context["dag"] if pending.run.dag_id == context["dag"].dag_id else None

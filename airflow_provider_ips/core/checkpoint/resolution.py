@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -10,7 +10,7 @@ from typing import Final
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import CommittedCapture, PendingCapture, is_made_by
 from airflow_provider_ips.core.errors import CheckpointConflictError
-from airflow_provider_ips.core.identifiers import digest
+from airflow_provider_ips.core.identifiers import Source, digest
 from airflow_provider_ips.core.positions import RunIdentity
 
 CONSUMER_MARK: Final = 12
@@ -40,7 +40,7 @@ class Replay:
 
 
 def resolve_capture(
-    checkpoint: Checkpoint | None, run: RunIdentity, task_id: str | None = None
+    checkpoint: Checkpoint | None, run: RunIdentity, task_id: str | None = None, sources: Collection[Source] = ()
 ) -> Fresh | Retry | Replay:
     """Decide what this task of a run may capture. A committed run that a newer one has overtaken is refused.
 
@@ -50,6 +50,10 @@ def resolve_capture(
         run 4              Fresh from 20, superseding run 3's capture
         run 2, cleared     Replay of (10, 20]
         run 1, cleared     refused: its old rows would be written over those of run 2
+
+    Instances 0 and 1 of a mapped task group have one consumer and one source, and write to different targets:
+
+        0 has committed, 1 captures    refused: 1 would find nothing, and its target would never get the rows
     """
     if checkpoint is None:
         return Fresh()
@@ -60,6 +64,8 @@ def resolve_capture(
         if is_made_by(wrote[-1], run, task_id):
             return Replay(wrote[-1])
         raise _overtaken(checkpoint.consumer, run, wrote[-1])
+    if any(_is_beside(capture, run, task_id, sources) for capture in checkpoint.history):
+        raise _shared(checkpoint.consumer, run)
     return Fresh(superseded=checkpoint.pending, note=_note(checkpoint.pending, wrote, run))
 
 
@@ -77,6 +83,12 @@ def new_capture_id(checkpoint: Checkpoint | None, *, consumer: str, run: RunIden
     revision = 0 if checkpoint is None else checkpoint.revision
     run_parts = (run.dag_id, run.run_id, str(run.map_index), run.run_after)
     return digest(consumer, *run_parts, str(revision), length=32 - CONSUMER_MARK) + consumer_mark(consumer)
+
+
+def _is_beside(capture: CommittedCapture, run: RunIdentity, task_id: str | None, sources: Collection[Source]) -> bool:
+    """Whether another task instance of the same run has committed one of the sources."""
+    is_other = capture.run is not None and capture.run.is_of_run(run) and not is_made_by(capture, run, task_id)
+    return is_other and any(r.source in sources for r in capture.ranges)
 
 
 def _note(pending: PendingCapture | None, wrote: Sequence[CommittedCapture], run: RunIdentity) -> str:
@@ -108,4 +120,13 @@ def _overtaken(consumer: str, run: RunIdentity, newest: CommittedCapture) -> Che
         consequence="To process its range again now would write old rows over newer ones",
         remedy=f"go back to before it with `airflow ips rewind --consumer {consumer} --run-id {run.run_id}` and let "
         "the next run process everything since, or process its range detached, by `airflow ips replay`",
+    )
+
+
+def _shared(consumer: str, run: RunIdentity) -> CheckpointConflictError:
+    return CheckpointConflictError(
+        f"another task instance of run {run} has committed the same source for consumer {consumer!r}",
+        consequence="This one would find nothing, and its job would never process those rows",
+        remedy="give each capture, and each instance of a mapped one, its own consumer: the default tells instances "
+        "apart only by their sources; if the list that they are expanded over has changed in between, start a new run",
     )
