@@ -65,8 +65,14 @@ def demand_evidence(context: Context, commit: CommitTask, record: CaptureRecord)
         )
     states = task_states(context, [capture.task_id, *tasks])
     demand_success(without_alternatives(states, commit.required), run_id=run_id, commit=commit.task_id)
-    if commit.verify_target is not None:
+    if commit.verify_target:
         _demand_written(commit.verify_target, record, evidence=commit.target_evidence)
+    elif dag_graph.argument(dag.task_dict[commit.task_id], "verify_target") is not None:
+        raise EvidenceError(
+            f"verify_target of {commit.task_id!r} renders to {commit.verify_target!r}",
+            consequence="It is not known which table has to show that the captured rows were written",
+            remedy="let the template name the job's target in every run, or leave verify_target out",
+        )
 
 
 def demand_success(states: Mapping[str, str | None], *, run_id: str, commit: str) -> None:

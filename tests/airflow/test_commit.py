@@ -367,6 +367,20 @@ def test_a_target_without_the_stamp_is_none_though_every_task_succeeded(events, 
     assert committed_at("unstamped.capture", "db.events") is None
 
 
+def test_a_target_whose_template_renders_to_nothing_is_no_evidence(events, run_dag):
+    """Without the table there would be no check at all, though one was meant."""
+    with DAG("unnamed", schedule=None, render_template_as_native_obj=True) as dag:
+        captured = capturing("db.events")
+        named = PythonOperator(task_id="named", python_callable=lambda: None)
+        target = "{{ ti.xcom_pull('named') }}"
+        captured >> named >> IpCommitOperator(task_id="commit", capture=captured, verify_target=target)
+
+    ran = run_dag(dag)
+
+    assert "verify_target of 'commit' renders to None" in str(ran.errors["commit"])
+    assert committed_at("unnamed.capture", "db.events") is None
+
+
 def test_a_moved_head_is_evidence_where_it_is_asked_for(events, lake, run_dag):
     """The job cannot stamp. What was written before the capture is no evidence, what came since is."""
     target = create(lake, "db.target")
