@@ -23,6 +23,7 @@ from airflow_provider_ips.runs import environment
 from airflow_provider_ips.runs.environment import open_store, pull_record
 from airflow_provider_ips.runs.events import TargetEvents
 from airflow_provider_ips.runs.evidence import demand_evidence
+from airflow_provider_ips.runs.request import default_consumer
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -120,7 +121,7 @@ def commit_capture(context: Context, task: CommitTask, *, icdc_retention: str, p
     record = pull_record(context, task.capture_task_id)
     conn_id = record.context.iceberg_conn_id
     if not record.context.settled:
-        _refuse_other_sources(context, task, record)
+        _refuse_other_element(context, task, record)
         demand_evidence(context, task, record)
     # Prepared before the checkpoint moves, because reading the written partitions may fail.
     target_events = TargetEvents.prepare(task.target_assets, record, partition_events=partition_events)
@@ -138,9 +139,9 @@ def commit_capture(context: Context, task: CommitTask, *, icdc_retention: str, p
     return replace(report, events=target_events.emit(context, task))
 
 
-def _refuse_other_sources(context: Context, task: CommitTask, record: CaptureRecord) -> None:
+def _refuse_other_element(context: Context, task: CommitTask, record: CaptureRecord) -> None:
     """
-    Refuse a record of sources that another index of the mapped task group has by now.
+    Refuse a record of sources, or of a consumer, that another index of the mapped task group has by now.
 
         [a, b]   capture 0 has captured a
         [b, a]   the list has changed, job 0 is cleared and works for b: it is not evidence for a
@@ -151,11 +152,15 @@ def _refuse_other_sources(context: Context, task: CommitTask, record: CaptureRec
     capture = copy(capture)
     capture.source_tables = task.render_template(capture.source_tables, context)
     listed = [table.source for table, _ in capture.checked_sources()]
+    name = task.render_template(dag_graph.argument(capture, "consumer"), context)
+    consumer = name or default_consumer(environment.run_identity(context), capture.task_id, listed)
     other = [source.source.label for source in record.sources if source.source not in listed]
-    if other:
+    if other or consumer != record.consumer:
+        captured = ", ".join(other) or f"for consumer {record.consumer!r}"
         raise EvidenceError(
-            f"{task.capture_task_id!r} has captured {', '.join(other)}, and instance {context['ti'].map_index} of its "
-            f"mapped task group is for {', '.join(source.label for source in listed)} by now",
+            f"{task.capture_task_id!r} has captured {captured}, and instance {context['ti'].map_index} of its "
+            f"mapped task group is for {', '.join(source.label for source in listed) if other else repr(consumer)} "
+            "by now",
             consequence="The tasks between may have worked for the other, and rows would be lost",
             remedy=f"clear {task.capture_task_id!r} with its downstream tasks",
         )

@@ -11,12 +11,13 @@ from airflow_provider_ips.core.requests.request import LIMITS, PREFIX, RunKind, 
 from airflow_provider_ips.runs import environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from airflow.sdk import Context
 
     from airflow_provider_ips.core.backfill.chunks import Chunk
     from airflow_provider_ips.core.checkpoint.store import CheckpointStore
+    from airflow_provider_ips.core.identifiers import Source
     from airflow_provider_ips.core.positions import RunIdentity
     from airflow_provider_ips.core.results.capture_record import FirstRun, TargetHead
     from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
@@ -96,7 +97,8 @@ def read_request(context: Context, parameters: CaptureParameters) -> CaptureRequ
     run = environment.run_identity(context)
     run_request, chunk, is_as_of_now = _read_run_request(context, parameters)
     return CaptureRequest(
-        consumer=parameters.consumer or _default_consumer(context, run, parameters),
+        consumer=parameters.consumer
+        or default_consumer(run, context["task"].task_id, [table.source for table, _ in parameters.sources]),
         run=run,
         sources=parameters.sources,
         mode=parameters.mode,
@@ -113,13 +115,13 @@ def read_request(context: Context, parameters: CaptureParameters) -> CaptureRequ
     )
 
 
-def _default_consumer(context: Context, run: RunIdentity, parameters: CaptureParameters) -> str:
+def default_consumer(run: RunIdentity, task_id: str, sources: Iterable[Source]) -> str:
     """Name the consumer of a capture that names none.
 
     Instances of a mapped capture have one task id and different tables, so each has a checkpoint by its tables.
     """
-    name = f"{run.dag_id}.{context['task'].task_id}"
-    return name if run.map_index < 0 else f"{name}.{'+'.join(t.source.label for t, _ in parameters.sources)}"
+    name = f"{run.dag_id}.{task_id}"
+    return name if run.map_index < 0 else f"{name}.{'+'.join(source.label for source in sources)}"
 
 
 def _read_run_request(context: Context, parameters: CaptureParameters) -> tuple[RunRequest, Chunk | None, bool]:

@@ -4,11 +4,14 @@ from datetime import UTC, datetime
 
 import pytest
 from airflow.models.dagrun import DagRun
+from airflow.models.xcom import XComModel
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.python import PythonOperator
+from airflow.providers.standard.sensors.python import PythonSensor
 from airflow.sdk import DAG, TaskGroup, task, task_group
+from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from airflow_provider_ips import IpCommitOperator
 from airflow_provider_ips.core.errors import InputError
@@ -227,3 +230,56 @@ def test_a_source_that_a_changed_list_gave_to_another_instance_comes_with_the_ne
     assert "start a new run" in str(cleared.errors["one.capture"])
     assert set(after.states.values()) == {"success"}, after.errors
     assert sorted(job.seen) == [[1, 2, 3], [7]]
+
+
+def test_a_record_counts_only_while_its_index_is_of_the_same_consumer(events, run_dag):
+    """One source for two targets, with a consumer each: the job works for the other target by now."""
+
+    def list_again(ti):
+        """Do what clearing ``listed`` alone does after the list has changed."""
+        with create_session() as session:
+            of_list = (XComModel.dag_id == ti.dag_id, XComModel.task_id == "listed")
+            session.execute(update(XComModel).where(*of_list).values(value=["db.two"]))
+
+    with DAG("retargeted", schedule=None) as dag:
+
+        @task
+        def listed():
+            return ["db.one"]
+
+        @task_group
+        def one(target):
+            captured = capturing("db.events", consumer=target)
+            work = PythonOperator(task_id="work", python_callable=list_again)
+            captured >> work >> IpCommitOperator(task_id="commit", capture=captured)
+
+        one.expand(target=listed())
+
+    ran = run_dag(dag)
+
+    assert "instance 0 of its mapped task group is for 'db.two' by now" in str(ran.errors["one.commit"])
+    assert committed_at("db.one", "db.events") is None
+
+
+def test_instances_of_one_source_need_a_consumer_each_also_one_after_another(events, run_dag):
+    """Otherwise the second would find nothing after the commit of the first, and its target would stay empty."""
+
+    def has_its_turn(ti):
+        return ti.map_index == 0 or committed_at("two_targets.one.capture.db.events", "db.events") is not None
+
+    with DAG("two_targets", schedule=None) as dag:
+
+        @task_group
+        def one(target):
+            after = PythonSensor(task_id="after", python_callable=has_its_turn, mode="reschedule", poke_interval=0.1)
+            captured = capturing("db.events")
+            work = PythonOperator(task_id="work", python_callable=print, op_args=[target])
+            after >> captured >> work >> IpCommitOperator(task_id="commit", capture=captured)
+
+        one.expand(target=["db.one", "db.two"])
+
+    ran = run_dag(dag)
+
+    assert "has committed the same source for consumer 'two_targets.one.capture.db.events'" in str(
+        ran.errors["one.capture"]
+    )
