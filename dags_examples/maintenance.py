@@ -61,6 +61,12 @@ with DAG(
             title="Without checkpoint",
             description="gc: also tables of consumers without a checkpoint",
         ),
+        "wrote_nothing": Param(
+            default=False,
+            type="boolean",
+            title="Wrote nothing",
+            description="abandon: also forget what the job may have written; only if it wrote nothing",
+        ),
         "to": Param(None, type=["null", "string"], enum=[None, "variable", "iceberg"], title="To", description="move"),
     },
 ) as dag:

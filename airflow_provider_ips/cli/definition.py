@@ -63,6 +63,11 @@ _WITHOUT_CHECKPOINT: Final = _switch(
     "--without-checkpoint",
     help="Also drop tables of consumers that have no checkpoint; only if no other deployment uses this namespace",
 )
+_WROTE_NOTHING: Final = _switch(
+    "--wrote-nothing",
+    help="Also forget what its job may have written, and a replay; only if it wrote nothing, or the target was "
+    "repaired",
+)
 _ONE_CONSUMER: Final = _arg("--consumer", help="Only this consumer (default: all)")
 _WRITE_PROBE: Final = _switch("--write-probe", help="Create and drop a table in the ICDC namespace")
 
@@ -101,7 +106,11 @@ def get_ips_cli_commands() -> list[CLICommand]:
                     "Forget the position of a consumer; its next run starts where the capture's `initial` says",
                     (_ONE_TABLE, _BRANCH, *_CHANGE),
                 ),
-                _command("abandon", "Give up a pending capture; the next run takes its range again", _CHANGE),
+                _command(
+                    "abandon",
+                    "Give up a pending capture; the next run takes its range again",
+                    (_WROTE_NOTHING, *_CHANGE),
+                ),
                 _command(
                     "replay",
                     "Capture the range of a past commit again, detached from the checkpoint",

@@ -20,7 +20,7 @@ from airflow.utils.providers_configuration_loader import providers_configuration
 from airflow_provider_ips.checkpoints.variable import ServerVariables
 from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.maintenance import clean_up, doctor, manual_changes, overview, replay
-from airflow_provider_ips.maintenance.console import ChangeOptions, ConsumerOptions, StoreOptions
+from airflow_provider_ips.maintenance.console import ConsumerOptions, StoreOptions
 from airflow_provider_ips.maintenance.doctor import Server
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ doctor_command = _cli_function("doctor", partial(doctor.doctor, server=Server())
 seed_command = _audited(_cli_function("seed", manual_changes.seed, manual_changes.SeedOptions))
 rewind_command = _audited(_cli_function("rewind", manual_changes.rewind, manual_changes.RewindOptions))
 reset_command = _audited(_cli_function("reset", manual_changes.reset, manual_changes.ResetOptions))
-abandon_command = _audited(_cli_function("abandon", manual_changes.abandon, ChangeOptions))
+abandon_command = _audited(_cli_function("abandon", manual_changes.abandon, manual_changes.AbandonOptions))
 move_command = _audited(_cli_function("move", manual_changes.move, manual_changes.MoveOptions))
 replay_command = _audited(_cli_function("replay", replay.replay, replay.ReplayOptions))
 gc_command = _audited(_cli_function("gc", clean_up.gc, clean_up.CleanUpOptions))

@@ -61,6 +61,13 @@ class ResetOptions(ChangeOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AbandonOptions(ChangeOptions):
+    """Whether the job is known to have written nothing."""
+
+    wrote_nothing: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class MoveOptions(ConnectionOptions, WriteOptions):
     """A consumer, and the store to which its checkpoint moves."""
 
@@ -123,16 +130,28 @@ def reset(console: Console, options: ResetOptions) -> None:
         f"The next run of {options.consumer} will start where the capture's `initial` says: by default, with all "
         "files. If you want to seed a position instead, pause the DAG first, so that no run starts in between."
     )
+    console.say(
+        "Rows that are in the target already are not known any more: if the job is not one that replaces its target, "
+        "rebuild the target before that run. A capture of changes never takes back what the source has deleted since."
+    )
     _change(console, options, store, before, after, "reset")
 
 
-def abandon(console: Console, options: ChangeOptions) -> None:
+def abandon(console: Console, options: AbandonOptions) -> None:
     """Give up the pending capture."""
     store = open_store(console, options)
     before = read_existing(store, options.consumer)
-    after = manual_changes.abandon(before)
-    run = None if before.pending is None else before.pending.run
-    console.say(f"The pending capture of run {run} will be given up; if that run still commits, its commit fails.")
+    after = manual_changes.abandon(before, wrote_nothing=options.wrote_nothing)
+    if before.pending is not None:
+        console.say(
+            f"The pending capture of run {before.pending.run} will be given up; if that run still commits, its commit "
+            "fails."
+        )
+    if options.wrote_nothing:
+        console.say(
+            "What jobs may have written without a commit is forgotten. A capture of changes never takes back such a "
+            "row that the source has deleted since: the target must be right as it is."
+        )
     _change(console, options, store, before, after, "abandon")
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from airflow_provider_ips.checkpoints.variable import TaskVariables
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.maintenance import clean_up, doctor, manual_changes, overview, replay
-from airflow_provider_ips.maintenance.console import ChangeOptions, Console, ConsumerOptions, Row, StoreOptions
+from airflow_provider_ips.maintenance.console import Console, ConsumerOptions, Row, StoreOptions
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ COMMANDS: Final[Mapping[str, tuple[Callable[[Console, Any], None], type[Any]]]] 
     "seed": (manual_changes.seed, manual_changes.SeedOptions),
     "rewind": (manual_changes.rewind, manual_changes.RewindOptions),
     "reset": (manual_changes.reset, manual_changes.ResetOptions),
-    "abandon": (manual_changes.abandon, ChangeOptions),
+    "abandon": (manual_changes.abandon, manual_changes.AbandonOptions),
     "move": (manual_changes.move, manual_changes.MoveOptions),
     "replay": (replay.replay, replay.ReplayOptions),
     "gc": (clean_up.gc, clean_up.CleanUpOptions),

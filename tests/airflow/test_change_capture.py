@@ -5,6 +5,8 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCommitOperator
+from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore
+from airflow_provider_ips.core.checkpoint.manual_changes import abandon, rewind
 from airflow_provider_ips.core.settings import ALL_OPERATIONS
 from tests.kit.pipelines import capturing, checkpoint_of
 from tests.kit.tables import append, create, icdc_tables, rows
@@ -90,6 +92,26 @@ def test_what_a_failed_run_may_have_written_comes_before(events, job, run_dag):
 
     assert job.seen[-1] == [[], [7]]
     assert checkpoint_of("following_failed_between.capture").pending is None
+
+
+@pytest.mark.parametrize("how", ["rewound", "abandoned"])
+def test_what_was_undone_may_have_been_written(events, job, run_dag, how):
+    """Rows of a run that was rewound or abandoned are in the origin, too, once the source has deleted them."""
+    dag, name = following(f"following_{how}", job), f"following_{how}.capture"
+    run_dag(dag)
+    append(events, [7])
+    job.fails = how == "abandoned"
+    run_dag(dag)
+    job.fails = False
+    document = checkpoint_of(name)
+    undone = abandon(document) if how == "abandoned" else rewind(document, capture_id=document.history[-1].capture_id)
+    VariableStore(ServerVariables()).write(undone, expected_revision=document.revision)
+    events.delete("id = 7")
+
+    run_dag(dag)
+
+    assert job.seen[-1] == [[], [7]]
+    assert checkpoint_of(name).begun == ()
 
 
 def test_without_a_failed_run_rows_that_came_and_went_leave_no_trace(events, job, run_dag):

@@ -355,6 +355,7 @@ def test_a_consumer_is_reset(ips, store, consumer):
     """In all its sources; afterwards it can be seeded."""
     committed(store, consumer, 1, 10)
     said = ips("reset", "--consumer", consumer, "--yes")
+    assert "rebuild the target" in said.remarks
     assert [(row["from_snapshot"], row["to_snapshot"]) for row in said.rows] == [("10", None)]
     assert store.read(consumer).positions == ()
 
@@ -376,6 +377,10 @@ def test_a_pending_capture_is_abandoned(ips, store, consumer):
     after = store.read(consumer)
     assert after.pending is None
     assert after.position_of(Source("db.t")).snapshot_id == 10
+    assert "may have written to the target" in ips("abandon", "--consumer", consumer, "--yes").failure
+    said = ips("abandon", "--consumer", consumer, "--wrote-nothing", "--yes")
+    assert "the target must be right as it is" in said.remarks
+    assert store.read(consumer).begun == ()
 
 
 def test_a_checkpoint_that_moves_while_the_question_waits_is_not_overwritten(ips, store, consumer, monkeypatch):

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourcePosition, SourceRange
 from airflow_provider_ips.core.checkpoint.manual_changes import abandon, reset, rewind, rewind_source, seed
 from airflow_provider_ips.core.checkpoint.resolution import Fresh, Replay, new_capture_id, resolve_capture
-from airflow_provider_ips.core.checkpoint.transitions import CommitOutcome, begin, commit
+from airflow_provider_ips.core.checkpoint.transitions import CommitOutcome, begin, begin_replay, commit
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import Kind
-
-if TYPE_CHECKING:
-    from airflow_provider_ips.core.checkpoint.document import Checkpoint
 
 EVENTS = Source("db.events")
 USERS = Source("db.users")
@@ -183,6 +180,33 @@ def test_a_rewind_gives_up_the_pending_capture():
         commit(back, capture_id=begun.pending.capture_id, run=run(3), now_ms=5)
 
 
+def test_a_rewind_remembers_what_the_target_holds():
+    """Up to the position that was, in the sources that go back: rows of it may be deleted before the next capture."""
+    document = committed(committed(None, 1, events=10, users=1), 2, events=20, users=1)
+    for back in (
+        rewind(document, capture_id=document.history[1].capture_id),
+        rewind_source(document, source=EVENTS, position=at(15)),
+    ):
+        assert [(r.source, r.from_exclusive, r.to_inclusive) for c in back.begun for r in c.ranges] == [
+            (EVENTS, back.position_of(EVENTS), at(20))
+        ]
+        assert Checkpoint.parse(back.to_text(), consumer=CONSUMER) == back
+
+
+def test_a_rewind_remembers_what_was_pending():
+    """Its job may have written to its end, and a refresh of all rows may have emptied the target."""
+    begun = captured(committed(committed(None, 1, events=10), 2, events=20), 3, events=30)
+    assert begun.pending is not None
+    full = replace(begun.pending, ranges=tuple(replace(r, kind=Kind.FULL) for r in begun.pending.ranges))
+    back = rewind(replace(begun, pending=full), capture_id=begun.history[1].capture_id)
+    assert next((c.run, r.kind, r.from_exclusive, r.to_inclusive) for c, r in back.uncommitted_of(EVENTS)) == (
+        run(3),
+        Kind.FULL,
+        at(10),
+        at(30),
+    )
+
+
 def test_only_a_capture_of_the_history_can_be_rewound():
     """A guess would set a wrong position."""
     with pytest.raises(InputError, match="'nowhere'"):
@@ -227,6 +251,26 @@ def test_an_abandoned_range_is_captured_again():
     result = commit(following, capture_id=following.pending.capture_id, run=run(3), now_ms=4)
     assert result.outcome is CommitOutcome.ADVANCED
     assert set(result.drop) == {"icdc.events_1", "icdc.events_2"}
+
+
+def test_what_an_abandoned_job_may_have_written_stays_known():
+    """Unless it is known to have written nothing: nobody would take back a row that is deleted before the next run."""
+    begun = captured(committed(None, 1, events=10), 2, events=20)
+    document = abandon(begun)
+    assert [r.to_inclusive for _, r in document.uncommitted_of(EVENTS)] == [at(20)]
+    with pytest.raises(InputError, match="not committed") as caught:
+        abandon(document)
+    assert "--wrote-nothing" in caught.value.remedy
+    assert abandon(document, wrote_nothing=True).begun == abandon(begun, wrote_nothing=True).begun == ()
+
+
+def test_a_replay_is_abandoned_only_if_its_job_wrote_nothing():
+    """The next range has no trace of rows that it may have removed."""
+    document = captured(committed(None, 1, events=10), 2, events=20)
+    assert document.pending is not None
+    replayed = begin_replay(document, document.pending)
+    assert abandon(replayed).replaying == document.pending
+    assert abandon(replayed, wrote_nothing=True).replaying is None
 
 
 def test_without_a_pending_capture_there_is_nothing_to_abandon():

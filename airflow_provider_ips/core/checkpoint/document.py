@@ -63,7 +63,7 @@ class Checkpoint(KeptObject):
 
     uncommitted: Annotated[tuple[PendingCapture, ...], Stored(omitted=True)] = ()
     """What is left of pending captures that were superseded in some of their sources only: the ranges of the others.
-    And what full refreshes captured that move no checkpoint."""
+    And what full refreshes captured that move no checkpoint, and what was rewound or abandoned."""
 
     history: tuple[CommittedCapture, ...] = ()
     """The newest is last."""

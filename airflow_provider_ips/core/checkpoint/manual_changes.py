@@ -17,7 +17,7 @@ from airflow_provider_ips.core.checkpoint.entries import (
 from airflow_provider_ips.core.checkpoint.transitions import is_past
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
 from airflow_provider_ips.core.identifiers import Source, digest
-from airflow_provider_ips.core.positions import Position
+from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import Kind
 
 MAX_INTERVENTIONS: Final = 50
@@ -65,7 +65,8 @@ def rewind(checkpoint: Checkpoint, *, capture_id: str) -> Checkpoint:
     """Go back to the position before a committed capture, so that the next run processes everything since.
 
     Example: the history is (0, 10], (10, 20], (20, 30]. A rewind of the second capture sets the position to 10 and
-    forgets the second and the third; the next run captures from 10.
+    forgets the second and the third; the next run captures from 10. The target has the rows up to 30, so that one is
+    remembered as the end of a range that was never committed.
     """
     ids = [capture.capture_id for capture in checkpoint.history]
     if capture_id not in ids:
@@ -82,12 +83,8 @@ def rewind(checkpoint: Checkpoint, *, capture_id: str) -> Checkpoint:
                 by_source.pop(r.source, None)
             elif r.source in by_source:
                 by_source[r.source] = replace(by_source[r.source], position=r.from_exclusive)
-    return replace(
-        _without_pending(checkpoint),
-        revision=checkpoint.revision + 1,
-        positions=tuple(by_source[source] for source in sorted(by_source)),
-        history=checkpoint.history[: ids.index(capture_id)],
-    )
+    positions = tuple(by_source[source] for source in sorted(by_source))
+    return _went_back(checkpoint, positions, checkpoint.history[: ids.index(capture_id)])
 
 
 def rewind_source(checkpoint: Checkpoint, *, source: Source, position: Position) -> Checkpoint:
@@ -104,12 +101,8 @@ def rewind_source(checkpoint: Checkpoint, *, source: Source, position: Position)
             f"`airflow ips reset --consumer {checkpoint.consumer} {_options(source)}` and seed",
         )
     moved = SourcePosition(source=source, position=position)
-    return replace(
-        _without_pending(checkpoint),
-        revision=checkpoint.revision + 1,
-        positions=tuple(moved if p.source == source else p for p in checkpoint.positions),
-        history=tuple(c for c in checkpoint.history if not _ends_after(c, moved)),
-    )
+    positions = tuple(moved if p.source == source else p for p in checkpoint.positions)
+    return _went_back(checkpoint, positions, tuple(c for c in checkpoint.history if not _ends_after(c, moved)))
 
 
 def _ends_after(capture: CommittedCapture, entry: SourcePosition) -> bool:
@@ -133,21 +126,79 @@ def reset(checkpoint: Checkpoint, *, sources: Collection[Source] | None = None) 
     return replace(checkpoint, revision=checkpoint.revision + 1, positions=kept, uncommitted=left)
 
 
-def abandon(checkpoint: Checkpoint) -> Checkpoint:
-    """Give up what is pending, or replayed. The position stays, so the next run captures pending rows again."""
+def abandon(checkpoint: Checkpoint, *, wrote_nothing: bool = False) -> Checkpoint:
+    """Give up what is pending. The position stays, so the next run captures its rows again.
+
+    What its job may have written stays remembered, unless ``wrote_nothing``: then a replay is given up, too.
+    """
     if not checkpoint.begun and checkpoint.replaying is None:
         raise InputError(
             f"consumer {checkpoint.consumer!r} has no pending capture",
             consequence="There is nothing to abandon",
             remedy=f"see its positions with `airflow ips show --consumer {checkpoint.consumer}`",
         )
-    return replace(_without_pending(checkpoint), revision=checkpoint.revision + 1)
+    if wrote_nothing:
+        return replace(_without_pending(checkpoint), revision=checkpoint.revision + 1)
+    if checkpoint.pending is None:
+        raise InputError(
+            f"consumer {checkpoint.consumer!r} has no pending capture, but one that was not committed and may have "
+            "written to the target",
+            consequence="Without knowing of it, the next runs would leave its rows as they are",
+            remedy="let a run process them; if its job wrote nothing, or the target was repaired: --wrote-nothing",
+        )
+    given_up = _went_back(checkpoint, checkpoint.positions, checkpoint.history)
+    return replace(given_up, replaying=checkpoint.replaying)
 
 
 def with_intervention(changed: Checkpoint, *, who: str, verb: str, now_ms: int) -> Checkpoint:
     """Record in the document itself who changed it by hand."""
     entry = Intervention(at_ms=now_ms, who=who, verb=verb, revision=changed.revision)
     return replace(changed, interventions=(*changed.interventions, entry)[-MAX_INTERVENTIONS:])
+
+
+def _went_back(
+    checkpoint: Checkpoint, positions: tuple[SourcePosition, ...], history: tuple[CommittedCapture, ...]
+) -> Checkpoint:
+    """Go back to earlier positions, and remember that the target may have rows from beyond them.
+
+    committed up to 20, with a row that 15 added; back to 10; 25 deletes that row from the source
+    the next range (10, 30] has no trace of it, unless it knows that somebody has written it
+    """
+    starts = {p.source: p.position for p in positions}
+    undone = PendingCapture(
+        capture_id=digest(checkpoint.consumer, "undone", str(checkpoint.revision), length=32),
+        run=RunIdentity(dag_id=checkpoint.consumer, run_id="undone", map_index=-1, run_after=""),
+        started_at_ms=0,
+        ranges=tuple(
+            SourceRange(
+                source=p.source,
+                kind=Kind.RANGE,
+                from_exclusive=starts.get(p.source),
+                to_inclusive=p.position,
+                icdc_table=None,
+            )
+            for p in checkpoint.positions
+            if p.position != starts.get(p.source)
+        ),
+    )
+    # Under another id, so that their late commits still fail.
+    begun = (
+        replace(
+            c,
+            capture_id=digest(c.capture_id, "undone", length=32),
+            ranges=tuple(
+                replace(r, from_exclusive=starts.get(r.source), icdc_table=None, before_table=None) for r in c.ranges
+            ),
+        )
+        for c in checkpoint.begun
+    )
+    return replace(
+        _without_pending(checkpoint),
+        revision=checkpoint.revision + 1,
+        positions=positions,
+        uncommitted=(*begun, *((undone,) if undone.ranges else ())),
+        history=history,
+    )
 
 
 def _without_pending(checkpoint: Checkpoint) -> Checkpoint:

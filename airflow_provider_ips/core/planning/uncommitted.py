@@ -75,7 +75,7 @@ def refuse_after_full_refresh(checkpoint: Checkpoint | None, source: Source, pla
         consequence="Its job may have replaced a part of the target, and the range since the checkpoint does not have "
         "the other rows",
         remedy=f"clear run {pending.run}, or trigger a run with ips_run='full' and ips_move_checkpoint; if its job "
-        "wrote nothing, `airflow ips abandon`",
+        "wrote nothing, `airflow ips abandon --wrote-nothing`",
     )
 
 
@@ -93,7 +93,7 @@ def refuse_after_replay(checkpoint: Checkpoint | None, plans: Sequence[CapturePl
         consequence="Its job may have replaced a part of the target, and the range since the checkpoint does not have "
         "those rows",
         remedy=f"clear run {replay.run} again, or trigger a run with ips_run='full' and ips_move_checkpoint; if its "
-        "job wrote nothing, `airflow ips abandon`",
+        "job wrote nothing, `airflow ips abandon --wrote-nothing`",
     )
 
 
