@@ -158,7 +158,7 @@ DEFECTS: Final = (
     Defect(
         name="path twice in format v1",
         theme="paths again",
-        planted={f"{CORE}.changes.change_tables._refuse_removed_twice": lambda *_: None},
+        planted={f"{CORE}.planning.ranges.refuse_removed_twice": lambda *_: None},
     ),
     Defect(
         name="no append between",

@@ -7,7 +7,7 @@ its start for ``<source>.before``, and at the parent of a compaction for the fil
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +15,15 @@ from typing import Final
 from airflow_provider_ips.core.changes.effects import SnapshotEffect
 from airflow_provider_ips.core.changes.file_histories import AppliedDeletes, FileHistories, follow_files
 from airflow_provider_ips.core.changes.net_change import NetChange, net_change
-from airflow_provider_ips.core.errors import GapError, RefusedOperationError, UnsupportedTableError
+from airflow_provider_ips.core.changes.refusals import (
+    refuse_equality_deletes,
+    refuse_hidden_rows,
+    refuse_indistinct,
+    refuse_missing,
+    refuse_two_vectors,
+    superset_error,
+)
+from airflow_provider_ips.core.errors import GapError, UnsupportedTableError
 from airflow_provider_ips.core.history.files import (
     DATA,
     DELETES,
@@ -46,7 +54,6 @@ def plan_change_tables(
     has_uncommitted: bool,
 ) -> CapturePlan:
     """Plan both tables. ``has_uncommitted``: a run that captured from the same start may have written to the target."""
-    _refuse_removed_twice(history, effects)
     files = follow_files(effects)
     net = net_change(files, complete=settings.on_superset == "complete")
     old = _old_files(history, after, net, files)
@@ -55,7 +62,7 @@ def plan_change_tables(
     compacted = [file.located for file in net.compacted_files]
     unchanged = _why_superset(live, net, files, effects)
     if unchanged and settings.on_superset == "fail":
-        raise _superset_error(history, unchanged)
+        raise superset_error(history, unchanged)
     involved = [*live, *compacted, *old]
     predicate, no_predicate = _predicate(history, after, involved, files, is_superset=bool(unchanged))
     if settings.on_superset == "complete":
@@ -64,14 +71,15 @@ def plan_change_tables(
     at_end = {delete.file.key for delete in deletes}
     when_compacted = [d for d in _deletes_when_compacted(history, net, effects) if d.file.key not in at_end]
     restoring = {delete.file.key for effect in effects for delete in effect.restoring()}
-    _refuse_hidden_rows(history, live, [delete for delete in when_compacted if delete.file.key in restoring])
-    _refuse_two_vectors(history, deletes, when_compacted)
+    refuse_hidden_rows(history, live, [delete for delete in when_compacted if delete.file.key in restoring])
+    if history.format_version >= ROW_LINEAGE_VERSION:
+        refuse_two_vectors(history, deletes, when_compacted)
     deletes += when_compacted
     deletes_of_old = _deletes_for(history, _start(history, after), old) if old else []
     if has_uncommitted:  # its run may have written rows that were live only while these delete files were away
         deletes_of_old = [delete for delete in deletes_of_old if delete.file.key not in restoring]
     if settings.equality_deletes == "fail":
-        _refuse_equality_deletes(history, [*deletes, *deletes_of_old])
+        refuse_equality_deletes(history, [*deletes, *deletes_of_old])
     before = [*old, *(_withdrawn_files(net, old) if has_uncommitted else ())]
     source_files = _selections([*live, *compacted, *deletes])
     before_files = _selections([*before, *deletes_of_old])
@@ -101,7 +109,7 @@ def _old_files(history: TableHistory, after: Position, net: NetChange, files: Fi
         if located.file.key in sought.keys
         or sought.deletes.apply_to(located.file, before=_removed_at(files, located.file.key))
     ]
-    _refuse_missing(history, sought.keys, found, start)
+    refuse_missing(history, sought.keys, found, start)
     return found
 
 
@@ -141,8 +149,8 @@ def _live_files(
         for located in _find(history, to, sought, written_by=writers)
         if located.file.key in sought.keys or located.file.key not in files.live
     ]
-    _refuse_missing(history, sought.keys, found, to)
-    _refuse_indistinct(history, [one.file for one in found if one.file.key in sought.keys], files, effects)
+    refuse_missing(history, sought.keys, found, to)
+    refuse_indistinct(history, [one.file for one in found if one.file.key in sought.keys], files, effects)
     return found
 
 
@@ -158,42 +166,6 @@ def _deletes_when_compacted(
         parent_id = effects[step].snapshot.parent_id
         parent = None if parent_id is None else history.snapshot(parent_id)
         yield from _deletes_for(history, parent, located)
-
-
-def _refuse_hidden_rows(history: TableHistory, live: Sequence[LocatedFile], withdrawn: Iterable[LocatedFile]) -> None:
-    """Refuse a delete file that one captured file needs, and that would hide restored rows of another one.
-
-    1 append a and x, 2 delete a row of each by one delete file, 3 compact a, 4 remove the delete file
-    a stands for itself, without the row that 2 deleted; x has its row again
-    """
-    index = DataFileIndex(located.file for located in live)
-    hiding = next((delete for delete in withdrawn if index.has_file_in(DeleteScope.of(delete.file))), None)
-    if hiding is not None:
-        raise UnsupportedTableError(
-            f"{history.name}: {hiding.file.path} deleted rows in several files, one of which was compacted before the "
-            "delete file was removed",
-            consequence="One table cannot show both the restored rows and the compacted file without its deleted rows; "
-            "nothing was captured",
-            remedy="process the table in full once, then set the checkpoint to its head by `airflow ips seed`",
-        )
-
-
-def _refuse_two_vectors(
-    history: TableHistory, at_end: Iterable[LocatedFile], when_compacted: Iterable[LocatedFile]
-) -> None:
-    """Refuse two deletion vectors for one path, which engines cannot read.
-
-    1 append a, 2 delete a row of a, 3 compact a, 4 add a again by its old path, 5 delete a row of it
-    """
-    paths = {delete.file.referenced_data_file for delete in at_end} - {None}
-    twice = next((d.file.referenced_data_file for d in when_compacted if d.file.referenced_data_file in paths), None)
-    if twice is not None and history.format_version >= ROW_LINEAGE_VERSION:
-        raise UnsupportedTableError(
-            f"{history.name}: rows were deleted in {twice}, which was compacted, added again by its old path, and had "
-            "rows deleted again",
-            consequence="One table cannot have a deletion vector for each of the two; nothing was captured",
-            remedy="process the table in full once, then set the checkpoint to its head by `airflow ips seed`",
-        )
 
 
 def _withdrawn_files(net: NetChange, old: Sequence[LocatedFile]) -> Iterator[LocatedFile]:
@@ -214,15 +186,6 @@ def _why_superset(
     if rewritten is not None:
         return f"{effects[rewritten.step].snapshot} rewrote files that held both"
     return "" if len(added) == len(live) else "rows that had been deleted were restored in files that held both"
-
-
-def _superset_error(history: TableHistory, why: str) -> RefusedOperationError:
-    return RefusedOperationError(
-        f"{history.name}: the capture would carry unchanged rows along with changed ones: {why}",
-        consequence="A job that inserts what it is given would write them twice; nothing was captured",
-        remedy="set on_superset='allow' if the job merges by key or filters by the captured keys, or have the table "
-        "written merge-on-read (write.update.mode, write.merge.mode, write.delete.mode)",
-    )
 
 
 def _predicate(
@@ -251,16 +214,6 @@ def _predicate(
     if without:
         return None, f"{without} of the files involved are from before the upgrade to format version 3"
     return f"_last_updated_sequence_number > {after.sequence_number}", ""
-
-
-def _refuse_equality_deletes(history: TableHistory, deletes: Iterable[LocatedFile]) -> None:
-    if any(delete.file.is_equality_delete for delete in deletes):
-        raise RefusedOperationError(
-            f"{history.name} has equality deletes that apply to what would be captured",
-            consequence="An engine that cannot apply them would read deleted rows as live",
-            remedy="set equality_deletes='carry' if the engine applies them (Spark does, PyIceberg does not), or "
-            "compact the table first (CALL rewrite_data_files with delete-file-threshold 1)",
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,54 +259,6 @@ def _is_in_range(manifest: ManifestFacts, numbers: Sequence[int]) -> bool:
         return True
     first = bisect_left(numbers, manifest.min_sequence_number)
     return first < len(numbers) and numbers[first] <= manifest.sequence_number
-
-
-def _refuse_missing(
-    history: TableHistory, keys: Iterable[FileKey], found: Iterable[LocatedFile], snapshot: SnapshotFacts | None
-) -> None:
-    missing = set(keys) - {located.file.key for located in found}
-    if missing:
-        raise UnsupportedTableError(
-            f"{history.name}: {len(missing)} files that snapshots of the range name are not among the live files of "
-            f"{snapshot or 'an empty table'}, for example {min(missing)[0]}",
-            consequence="The manifests contradict each other, so rows would be missing from the capture",
-            remedy="process the table in full once, then set the checkpoint to its head by `airflow ips seed`",
-        )
-
-
-def _refuse_indistinct(
-    history: TableHistory, found: Iterable[FileFacts], files: FileHistories, effects: Sequence[SnapshotEffect]
-) -> None:
-    """Refuse a path that a table without sequence numbers lists for several commits: which entry is new is unknown."""
-    for file in found:
-        writer = effects[files.live[file.key].step].snapshot.snapshot_id
-        if file.sequence_number == 0 and file.snapshot_id != writer:
-            raise _indistinct(history, file.path)
-
-
-def _refuse_removed_twice(history: TableHistory, effects: Sequence[SnapshotEffect]) -> None:
-    """Refuse a path that the range adds where it is live already, if a snapshot then removes one or both files.
-
-    Without sequence numbers both entries look the same, so which of them a snapshot removed is unknown.
-    """
-    added = {one.file.path for effect in effects for one in effect.added if one.file.sequence_number == 0}
-    live: Counter[str] = Counter()
-    for effect in effects:
-        removed = Counter(one.file.path for one in effect.removed if one.file.path in added)
-        twice = next((path for path, times in removed.items() if times > 1 or live[path] > 1), None)
-        if twice is not None:
-            raise _indistinct(history, twice)
-        live -= removed
-        live.update(one.file.path for one in effect.added if one.file.path in added)
-
-
-def _indistinct(history: TableHistory, path: str) -> UnsupportedTableError:
-    return UnsupportedTableError(
-        f"{history.name} lists {path} several times, without sequence numbers (format version 1)",
-        consequence="Which of the entries are from the range is unknown; nothing was captured",
-        remedy="upgrade the table to format version 2, process it in full once, then set the checkpoint to its "
-        "head by `airflow ips seed`",
-    )
 
 
 def _refuse_deletes_in_two_files(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from airflow_provider_ips.core.changes.change_tables import plan_change_tables
 from airflow_provider_ips.core.changes.effects import SnapshotEffect, read_effect
+from airflow_provider_ips.core.changes.refusals import refuse_removed_twice
 from airflow_provider_ips.core.errors import InputError, RefusedOperationError
 from airflow_provider_ips.core.history.files import DATA, DeleteScope, FileFacts, ManifestFacts, Partition
 from airflow_provider_ips.core.history.selections import ROW_EXACT, CapturePlan, Selection, Take
@@ -89,6 +90,7 @@ def plan_range(
     verdicts = tuple(item.verdict for item in judged)
     if to is not None and any(item.is_change for item in judged):
         effects = _read_effects(history, judged)
+        refuse_removed_twice(history, effects)
         plan = plan_change_tables(
             history, after=after, effects=effects, to=to, settings=settings, has_uncommitted=has_uncommitted
         )
