@@ -205,7 +205,7 @@ def _on_storage(
                     **properties,
                     **more,
                 },
-                why_not_refusing="as with SQLite",
+                why_not_refusing="tried with SQLite, above",
             )
 
     return kind

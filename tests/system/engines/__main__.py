@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
         results = {name: _asked(ENGINES[name], Path(folder), asked) for name in names}
     print(f"{time.monotonic() - began:.0f} s")
     if options.publish:
-        publish(results)
+        publish(results, ENGINES)
     worse = [
         (name, case)
         for name, each in results.items()

@@ -105,7 +105,7 @@ TRINO_SETTINGS: Final = {
     "discovery.uri=http://127.0.0.1:{port}\nquery.max-memory=400MB\nquery.max-memory-per-node=300MB\n"
     "memory.heap-headroom-per-node=200MB\nplugin.dir={plugins}\n",
     "catalog/lake.properties": "connector.name=iceberg\niceberg.catalog.type=TESTING_FILE_METASTORE\n"
-    "hive.metastore.catalog.dir=local:///metastore\nfs.native-local.enabled=true\nlocal.location={data}\n"
+    "hive.metastore.catalog.dir=local://{data}/metastore\nfs.native-local.enabled=true\nlocal.location=/\n"
     "fs.hadoop.enabled=true\niceberg.register-table-procedure.enabled=true\n",
 }
 

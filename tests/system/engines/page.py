@@ -6,7 +6,10 @@ import json
 import re
 import textwrap
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 RESULTS: Final = Path(__file__).with_name("results.json")
 PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "reference" / "engines.md"
@@ -106,8 +109,9 @@ def with_matrix(page: str, results: dict[str, Any]) -> str:
     return f"{head}{BEGIN}\n{matrix(results)}\n{END}{tail}"
 
 
-def publish(results: dict[str, Any]) -> None:
+def publish(results: dict[str, Any], order: Iterable[str]) -> None:
     """Store results beside those of engines that were not run this time, and write the page."""
-    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    RESULTS.write_text(json.dumps({**stored, **results}, indent=1, ensure_ascii=False) + "\n")
+    known = {**(json.loads(RESULTS.read_text()) if RESULTS.exists() else {}), **results}
+    ordered = {name: known[name] for name in order if name in known}
+    RESULTS.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n")
     PAGE.write_text(with_matrix(PAGE.read_text(), json.loads(RESULTS.read_text())))

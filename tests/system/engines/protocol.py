@@ -20,16 +20,21 @@ if TYPE_CHECKING:
 LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
 
-def sql(question: dict[str, Any], table: str) -> str:
-    """The question as a statement over a table that the engine knows by this expression."""
+def sql(question: dict[str, Any], table: str, *, quote: str = "") -> str:
+    """The question as a statement over a table that the engine knows by this expression.
+
+    :param quote: what names of columns are put into, for engines that reserve one of them
+    """
+    columns = [f"{quote}{column}{quote}" for column in question["columns"]]
     selected = {
-        "rows": ", ".join(question["columns"]),
-        "lineage": ", ".join((*question["columns"], *LINEAGE)),
+        "rows": ", ".join(columns),
+        "lineage": ", ".join((*columns, *LINEAGE)),
         "count": "count(*)",
-        "bounds": ", ".join(f"min({c}) AS min_{c}, max({c}) AS max_{c}" for c in question["columns"]),
+        "bounds": ", ".join(f"min({column}) AS low{n}, max({column}) AS high{n}" for n, column in enumerate(columns)),
     }[question["ask"]]
     where = question["where"]
-    return f"SELECT {selected} FROM {table}" + (f" WHERE {where[0]} {where[1]} {literal(where)}" if where else "")
+    condition = f" WHERE {quote}{where[0]}{quote} {where[1]} {literal(where)}" if where else ""
+    return f"SELECT {selected} FROM {table}{condition}"
 
 
 def literal(where: list[Any]) -> str:

@@ -20,8 +20,7 @@ tables.execute_sql(f"CREATE CATALOG lake WITH ({options})")
 def answer(question):
     """One statement."""
     namespace, _, name = question["table"]["name"].partition(".")
-    columns = sql(question, f"lake.`{namespace}`.`{name}`")
-    with tables.execute_sql(columns).collect() as rows:
+    with tables.execute_sql(sql(question, f"lake.`{namespace}`.`{name}`", quote="`")).collect() as rows:
         return [list(row) for row in rows]
 
 
