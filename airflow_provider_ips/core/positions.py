@@ -17,6 +17,12 @@ class HeadEvidence(KeptObject):
     live_manifests: str
     """A digest of the manifests that may list live files. They never change, so the same digest is the same rows."""
 
+    writer: SnapshotId | None
+    """The snapshot that wrote one of the manifests and had the same rows: itself, or an earlier position."""
+
+    writer_number: int
+    """The sequence number of the writer; 0 if there is none."""
+
     has_deletes: bool
     """Whether delete files applied to its rows: then a later snapshot may show rows again that were deleted here."""
 

@@ -24,7 +24,7 @@ CHECKPOINT = json.loads(FILLED.to_text())
 NUMBERS = [
     place for place in places(CHECKPOINT) if type(part_at(CHECKPOINT, place)) is int and place != ("schema_version",)
 ]
-IDS = [place for place in places(CHECKPOINT) if place[-1] == "snapshot_id"]
+IDS = [place for place in places(CHECKPOINT) if place[-1] in ("snapshot_id", "writer")]
 
 
 def sealed(raw) -> str:

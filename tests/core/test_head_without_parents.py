@@ -108,6 +108,31 @@ def test_the_writer_before_a_delete_is_not_the_checkpoint(history: InMemoryHisto
         plan_capture(history, committed=checkpoint, settings=CaptureSettings(on_gap="resync"))
 
 
+@pytest.mark.parametrize(("empty", "is_proven"), [(1, True), (2, False)])
+def test_an_empty_commit_right_after_an_append_has_its_rows(
+    history: InMemoryHistory, empty: int, *, is_proven: bool
+) -> None:
+    """No number is left for a delete in between. Of two empty commits the first may have been a delete."""
+    for _ in range(empty):
+        history.commit("append")
+    checkpoint = head_checkpoint(history)
+    history.merge_append(files=3)
+    if is_proven:
+        assert len(paths(history, resync(history, checkpoint))) == 3
+    else:
+        with pytest.raises(GapError, match="cannot be resynchronised"):
+            resync(history, checkpoint)
+
+
+def test_a_position_with_the_rows_of_the_one_before_has_its_writer(history: InMemoryHistory) -> None:
+    before = head_checkpoint(history)
+    history.commit("append")
+    history.commit("append")
+    checkpoint = take_evidence(history, head_position(history), before)
+    history.merge_append(files=3)
+    assert len(paths(history, resync(history, checkpoint))) == 3
+
+
 def test_merged_manifests_still_say_which_snapshot_added_a_file(history: InMemoryHistory) -> None:
     """By the snapshot id of each entry."""
     checkpoint = head_checkpoint(history)

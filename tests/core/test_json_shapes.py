@@ -46,14 +46,14 @@ HEAD = Position(
     snapshot_id=2**60,
     sequence_number=4,
     committed_at_ms=1_790_856_000_000,
-    evidence=HeadEvidence(live_manifests="abc", has_deletes=True),
+    evidence=HeadEvidence(live_manifests="abc", writer=2**61, writer_number=3, has_deletes=True),
 )
 ROOTLESS = Position(
     table_uuid="u",
     snapshot_id=5,
     sequence_number=4,
     committed_at_ms=7,
-    evidence=HeadEvidence(live_manifests="abc", has_deletes=False),
+    evidence=HeadEvidence(live_manifests="abc", writer=None, writer_number=0, has_deletes=False),
 )
 MAIN, AUDIT = Source("db.t"), Source("db.t", "audit")
 VOLUME, UNKNOWN = (

@@ -36,7 +36,12 @@ def positions(seed: int) -> list[list[Position]]:
 
     def position(table_uuid: str, number: int) -> Position:
         snapshot_id = source.getrandbits(62)
-        evidence = HeadEvidence(live_manifests=f"{source.getrandbits(128):032x}", has_deletes=False)
+        evidence = HeadEvidence(
+            live_manifests=f"{source.getrandbits(128):032x}",
+            writer=snapshot_id,
+            writer_number=number,
+            has_deletes=False,
+        )
         return Position(
             table_uuid=table_uuid,
             snapshot_id=snapshot_id,

@@ -136,14 +136,44 @@ def logged_head(log: Sequence[tuple[int, int]], time_ms: int) -> int | None:
     return None if any(next_head == head for _, next_head in following) else head
 
 
-def take_evidence(history: TableHistory, position: Position) -> Position:
-    """Add to a position what its manifest list says; nothing if its snapshot is not retained."""
+def take_evidence(history: TableHistory, position: Position, earlier: Position | None = None) -> Position:
+    """Add to a position what its manifest list says; nothing if its snapshot is not retained.
+
+    :param earlier: the position before it, if there is one
+    """
     snapshot = None if position.snapshot_id is None else history.snapshot(position.snapshot_id)
     if snapshot is None:
         return position
     manifests = history.reads_manifests(snapshot.snapshot_id)
-    evidence = HeadEvidence(live_manifests=digest_of_live_manifests(manifests), has_deletes=list_deletes(manifests))
-    return replace(position, evidence=evidence)
+    writer = _writer_of_rows(snapshot, manifests)
+    evidence = HeadEvidence(
+        live_manifests=digest_of_live_manifests(manifests),
+        writer=None if writer is None else writer.added_snapshot_id,
+        writer_number=0 if writer is None else writer.sequence_number,
+        has_deletes=list_deletes(manifests),
+    )
+    return replace(position, evidence=_with_writer_before(evidence, earlier))
+
+
+def _writer_of_rows(snapshot: SnapshotFacts, manifests: Iterable[ManifestFacts]) -> ManifestFacts | None:
+    """The manifest whose writer is proven to have had the rows of a snapshot; None if none is.
+
+    snapshot 6 wrote a manifest                     6 itself
+    6 wrote none, the newest was written by 5       5: a delete in between would have taken a number
+    6 wrote none, the newest was written by 4       none: 5 may have deleted files, and its manifest is not listed
+    """
+    written = [manifest for manifest in manifests if manifest.added_snapshot_id is not None]
+    newest = max(written, key=lambda manifest: manifest.sequence_number, default=None)
+    is_close = newest is not None and 0 < newest.sequence_number >= snapshot.sequence_number - 1
+    return newest if is_close else None
+
+
+def _with_writer_before(evidence: HeadEvidence, earlier: Position | None) -> HeadEvidence:
+    """An empty commit wrote nothing. If the position before it had the same rows, its writer stands for both."""
+    before = None if earlier is None else earlier.evidence
+    if evidence.writer is not None or before is None or before.live_manifests != evidence.live_manifests:
+        return evidence
+    return replace(evidence, writer=before.writer, writer_number=before.writer_number)
 
 
 def list_deletes(manifests: Iterable[ManifestFacts]) -> bool:

@@ -111,18 +111,21 @@ def _has_no_unknown_predecessor(history: TableHistory, oldest: SnapshotFacts) ->
 
 
 def is_known_ancestor(history: TableHistory, position: Position, to: SnapshotFacts) -> bool:
-    """Whether ``to`` still lists a manifest or a file that the snapshot of ``position`` wrote.
+    """Whether ``to`` still lists a manifest or a file that the snapshot of ``position`` wrote, or one with its rows.
 
     If so, that snapshot is an ancestor of ``to``. If not, nothing is proven: it may have written none, or its files may
-    have been compacted. What an ancestor of it wrote proves nothing either: a delete may lie between the two.
+    have been compacted. What any other ancestor wrote proves nothing either: a delete may lie between the two.
     """
-    if position.snapshot_id is None:
+    writer, number = position.snapshot_id, position.sequence_number
+    if position.evidence is not None:
+        writer, number = position.evidence.writer, position.evidence.writer_number
+    if writer is None:
         return False
     manifests = history.reads_manifests(to.snapshot_id)
-    return any(m.added_snapshot_id == position.snapshot_id for m in manifests) or any(
-        file.snapshot_id == position.snapshot_id
+    return any(m.added_snapshot_id == writer for m in manifests) or any(
+        file.snapshot_id == writer
         for manifest in manifests
-        if _may_list_files_of(manifest, position.sequence_number)
+        if _may_list_files_of(manifest, number)
         for file in history.reads_entries(manifest)
     )
 

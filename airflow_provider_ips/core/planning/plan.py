@@ -35,24 +35,24 @@ def plan_capture(
     """Plan the next capture: the range since ``committed``, or a first run as ``settings.initial`` says.
 
     ``uncommitted`` are captures from ``committed`` whose runs may have written to the target. A capture of changes
-    takes them into account. For a log of appends they matter in two ways: a first run of all rows is captured even if
-    there are none any more, and after a rollback the target may keep rows that the table has not.
+    takes them into account. For a log of appends they make no difference, except that a first run of all rows is
+    captured even if there are none any more.
     """
     if committed is None and settings.start.kind == "full":
         even_if_empty = bool(uncommitted)
         return plan_full_capture(history, history.head, None, settings, uncommitted, even_if_empty=even_if_empty)
-    taken_into_account = uncommitted if settings.captures_changes else ALL_COMMITTED
+    if not settings.captures_changes:
+        uncommitted = ALL_COMMITTED
     if committed is None:
-        return _plan_first_run(history, settings, taken_into_account)
+        return _plan_first_run(history, settings, uncommitted)
     if _is_at_head(history, committed):
         refuse_rolled_back(history, uncommitted, [committed.snapshot_id])
         return _nothing_to_process(history, committed)
     try:
         lineage = prove_lineage(history, after=committed, to=history.head)
     except GapError as gap:
-        return _plan_over_gap(history, committed, settings, taken_into_account, gap)
-    refuse_rolled_back(history, uncommitted, lineage.ids_from(committed))
-    return _plan_next_range(history, committed, lineage, settings, taken_into_account)
+        return _plan_over_gap(history, committed, settings, uncommitted, gap)
+    return _plan_next_range(history, committed, lineage, settings, uncommitted)
 
 
 def plan_full(
@@ -117,7 +117,7 @@ def with_evidence(history: TableHistory, plan: CapturePlan) -> CapturePlan:
     has_moved = not plan.is_empty or end != plan.from_exclusive
     if end.evidence is not None or end.snapshot_id is None or not has_moved:
         return plan
-    return replace(plan, to_inclusive=take_evidence(history, end))
+    return replace(plan, to_inclusive=take_evidence(history, end, plan.from_exclusive))
 
 
 def _is_at_head(history: TableHistory, committed: Position) -> bool:
