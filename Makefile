@@ -10,6 +10,7 @@ BENCH_ARGS ?= --publish
 COMPARE_ARGS ?=
 PIPELINE_ARGS ?= --publish --turns 3
 WATCH_ARGS ?=
+STATE_ARGS ?=
 SOAK_ARGS ?=
 ENGINES ?=
 CATALOGS ?=
@@ -21,7 +22,7 @@ DONE ?=
 OWN_TARGETS := browser cascades components cookbook dbt examples/test_patterns.py playback topology
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-watch compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-dbt test-engines test-catalogs clean
+.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-watch bench-state compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-dbt test-engines test-catalogs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +52,9 @@ bench-pipeline: jars ## two stages in five ways on the same data: time, bytes, a
 
 bench-watch: env ## 200 watched tables on one triggerer: its loop's lag, calls to the catalog, append to event (2 minutes)
 	@python -m benchmarks.watch $(WATCH_ARGS)
+
+bench-state: env ## 500 consumers and a document of 100 sources, in both stores, on SQLite and PostgreSQL (10 minutes)
+	@python -m tests.system.scale $(STATE_ARGS)
 
 compare: jars ## this package and other ways on the same tables, who is right (COMPARE_ARGS='--only merge')
 	@python -m benchmarks.compare $(COMPARE_ARGS)
