@@ -78,7 +78,7 @@ _WRITE: Final = (_DRY_RUN, ARG_YES, ARG_OUTPUT, ARG_VERBOSE)
 _CHANGE: Final = (_CONSUMER, _STORE, _CONN_ID, *_WRITE)
 _CAPTURE: Final = (_CAPTURE_ID, _RUN_ID)
 _ICDC: Final = (_NAMESPACE, _LOCATION)
-_MODULE: Final = "airflow_provider_ips.cli.terminal"
+_READING: Final = ("list", "show", "history")
 
 
 def get_ips_cli_commands() -> list[CLICommand]:
@@ -133,4 +133,5 @@ def get_ips_cli_commands() -> list[CLICommand]:
 
 
 def _command(name: str, summary: str, args: tuple[Arg, ...]) -> ActionCommand:
-    return ActionCommand(name=name, help=summary, func=lazy_load_command(f"{_MODULE}.{name}_command"), args=args)
+    path = f"airflow_provider_ips.cli.{'reading' if name in _READING else 'tables'}.{name}_command"
+    return ActionCommand(name=name, help=summary, func=lazy_load_command(path), args=args)

@@ -10,18 +10,14 @@ import getpass
 import os
 import sys
 from dataclasses import dataclass, field, fields
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow.cli.simple_table import AirflowConsole
-from airflow.utils.cli import action_cli, suppress_logs_and_warning
+from airflow.utils.cli import suppress_logs_and_warning
 from airflow.utils.providers_configuration_loader import providers_configuration_loaded
 
 from airflow_provider_ips.checkpoints.variable import ServerVariables
 from airflow_provider_ips.core.errors import IpsError
-from airflow_provider_ips.maintenance import clean_up, doctor, manual_changes, overview, replay
-from airflow_provider_ips.maintenance.console import ConsumerOptions, StoreOptions
-from airflow_provider_ips.maintenance.doctor import Server
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -54,7 +50,7 @@ class Terminal:
         return sys.stdin.readline()
 
 
-def _cli_function(name: str, run: Callable[[Console, Any], None], options: type[Any]) -> CliFunction:
+def cli_function(name: str, run: Callable[[Console, Any], None], options: type[Any]) -> CliFunction:
     """Make the function that Airflow calls for a command, with what was parsed as typed options."""
 
     def call(args: Namespace) -> None:
@@ -67,19 +63,3 @@ def _cli_function(name: str, run: Callable[[Console, Any], None], options: type[
 
     call.__name__ = f"{name}_command"  # Airflow's audit log calls the event cli_<this name>
     return cast("CliFunction", suppress_logs_and_warning(providers_configuration_loaded(call)))
-
-
-# Airflow's audit log gets every command that writes, with its arguments.
-_audited = cast("Callable[[CliFunction], CliFunction]", action_cli)
-
-list_command = _cli_function("list", overview.list_consumers, StoreOptions)
-show_command = _cli_function("show", overview.show, ConsumerOptions)
-history_command = _cli_function("history", overview.history, ConsumerOptions)
-doctor_command = _cli_function("doctor", partial(doctor.doctor, server=Server()), doctor.DoctorOptions)
-seed_command = _audited(_cli_function("seed", manual_changes.seed, manual_changes.SeedOptions))
-rewind_command = _audited(_cli_function("rewind", manual_changes.rewind, manual_changes.RewindOptions))
-reset_command = _audited(_cli_function("reset", manual_changes.reset, manual_changes.ResetOptions))
-abandon_command = _audited(_cli_function("abandon", manual_changes.abandon, manual_changes.AbandonOptions))
-move_command = _audited(_cli_function("move", manual_changes.move, manual_changes.MoveOptions))
-replay_command = _audited(_cli_function("replay", replay.replay, replay.ReplayOptions))
-gc_command = _audited(_cli_function("gc", clean_up.gc, clean_up.CleanUpOptions))

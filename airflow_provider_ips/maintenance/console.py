@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from airflow_provider_ips import compat
-from airflow_provider_ips.checkpoints.iceberg import IcebergStore
-from airflow_provider_ips.checkpoints.variable import VariableAccess, VariableStore
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.manual_changes import with_intervention
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.runs.environment import now_ms, open_named_store
+
+if TYPE_CHECKING:
+    from airflow_provider_ips.checkpoints.iceberg import IcebergStore
+    from airflow_provider_ips.checkpoints.variable import VariableAccess, VariableStore
 
 Row = dict[str, str | int | None]
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from airflow_provider_ips.checkpoints.iceberg import IcebergStore
-from airflow_provider_ips.checkpoints.variable import VariableStore
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import CommittedCapture, Intervention
 from airflow_provider_ips.core.errors import CheckpointError
@@ -18,6 +17,10 @@ from airflow_provider_ips.maintenance.console import (
     open_store,
     read_existing,
 )
+
+if TYPE_CHECKING:
+    from airflow_provider_ips.checkpoints.iceberg import IcebergStore
+    from airflow_provider_ips.checkpoints.variable import VariableStore
 
 
 def list_consumers(console: Console, options: StoreOptions) -> None:

@@ -107,7 +107,10 @@ def long_document(lake):
     document = long_checkpoint()
     sources = [open_source(lake, source) for source in SOURCES]
     heads = [position_at(source) for source in sources]
-    firsts = [position_at(source, snapshot_id=source.head.parent_id) for source in sources]
+    firsts = [
+        position_at(source, snapshot_id=min(source.retained_snapshots(), key=lambda s: s.sequence_number).snapshot_id)
+        for source in sources
+    ]
     last = document.history[-1]
     ranges = tuple(
         replace(each, from_exclusive=first, to_inclusive=head, before_table=None)

@@ -1,0 +1,29 @@
+"""The commands that read or write tables, or change checkpoints."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from airflow.utils.cli import action_cli
+
+from airflow_provider_ips.cli.terminal import cli_function
+from airflow_provider_ips.maintenance import clean_up, doctor, manual_changes, replay
+from airflow_provider_ips.maintenance.doctor import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_provider_ips.cli.terminal import CliFunction
+
+# Airflow's audit log gets every command that writes, with its arguments.
+_audited = cast("Callable[[CliFunction], CliFunction]", action_cli)
+
+doctor_command = cli_function("doctor", partial(doctor.doctor, server=Server()), doctor.DoctorOptions)
+seed_command = _audited(cli_function("seed", manual_changes.seed, manual_changes.SeedOptions))
+rewind_command = _audited(cli_function("rewind", manual_changes.rewind, manual_changes.RewindOptions))
+reset_command = _audited(cli_function("reset", manual_changes.reset, manual_changes.ResetOptions))
+abandon_command = _audited(cli_function("abandon", manual_changes.abandon, manual_changes.AbandonOptions))
+move_command = _audited(cli_function("move", manual_changes.move, manual_changes.MoveOptions))
+replay_command = _audited(cli_function("replay", replay.replay, replay.ReplayOptions))
+gc_command = _audited(cli_function("gc", clean_up.gc, clean_up.CleanUpOptions))
