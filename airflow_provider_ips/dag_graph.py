@@ -233,9 +233,14 @@ def is_template(value: object) -> bool:
 
 def xcom_sources(task: Operator) -> set[str]:
     """The ids of the tasks whose XComs a task pulls, as far as its templated arguments show."""
-    found: set[str] = set()
+    return {task_id for task_id, _ in xcom_pulls(task)}
+
+
+def xcom_pulls(task: Operator) -> set[tuple[str, str | None]]:
+    """The XComs that a task pulls, by task and key, as far as its templated arguments show. No key: it is unknown."""
+    found: set[tuple[str, str | None]] = set()
     for value in _templated_values(task):
-        found.update(operator.task_id for operator, _ in XComArg.iter_xcom_references(value))
+        found.update((operator.task_id, key) for operator, key in XComArg.iter_xcom_references(value))
         found.update(_pulled_by_template(value))
     return found
 
@@ -244,7 +249,9 @@ def _templated_values(task: Operator) -> Iterator[object]:
     if isinstance(task, MappedOperator):
         yield from (value for name, value in task.partial_kwargs.items() if name in task.template_fields)
         yield from (task.partial_kwargs.get("op_args"), task.partial_kwargs.get("op_kwargs"))
-        yield getattr(task.expand_input, "value", None)
+        # A decorated task keeps what it is expanded over apart.
+        for expanded in (task.expand_input, getattr(task, "op_kwargs_expand_input", None)):
+            yield getattr(expanded, "value", None)
         return
     yield from (getattr(task, name, None) for name in task.template_fields)
 
@@ -255,13 +262,15 @@ _PULLS: Final = (
     re.compile(r"xcom_pull\s*\([^)]*?task_ids\s*=\s*" + _IDS),  # a named one, after others
 )
 _QUOTED: Final = re.compile(r"['\"]([^'\"]+)['\"]")
+_KEY: Final = re.compile(r"\bkey\s*=\s*" + _QUOTED.pattern)
 
 
-def _pulled_by_template(value: object) -> Iterator[str]:
+def _pulled_by_template(value: object) -> Iterator[tuple[str, str | None]]:
     if isinstance(value, str):
-        for pattern in _PULLS:
-            for ids in pattern.findall(value):
-                yield from _QUOTED.findall(ids)
+        for call in re.findall(r"xcom_pull(?:(?!xcom_pull).)*", value, re.DOTALL):
+            key = _KEY.search(call)
+            ids = (ids for pattern in _PULLS for ids in pattern.findall(call))
+            yield from ((task_id, key and key[1]) for found in ids for task_id in _QUOTED.findall(found))
     elif isinstance(value, dict):
         for item in value.values():
             yield from _pulled_by_template(item)

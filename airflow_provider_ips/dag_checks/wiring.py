@@ -6,7 +6,7 @@ capture >> commit, capture >> job   refused: the checkpoint moves while the job 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow.sdk.definitions.mappedoperator import MappedOperator
 
@@ -14,12 +14,18 @@ from airflow_provider_ips import dag_graph
 from airflow_provider_ips.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from airflow.sdk import DAG
     from airflow.sdk.types import Operator
 
     from airflow_provider_ips.dag_graph import CommitTask, Pair
+
+    Pulls = Mapping[str, Collection[tuple[str, str | None]]]
+    """The XComs that each task pulls, by task and key."""
+
+_REPORTED: Final = {"capture", "capture_id"}
+"""The XComs of a capture that a task may use after the commit, to say what was captured or to clean up after it."""
 
 
 def check_wiring(dag: DAG) -> None:
@@ -27,7 +33,7 @@ def check_wiring(dag: DAG) -> None:
     for task in dag.tasks:
         if dag_graph.is_commit(task):
             _check_commit(task, dag)
-    sources = {task.task_id: dag_graph.xcom_sources(task) for task in dag.tasks if not dag_graph.is_commit(task)}
+    pulls = {task.task_id: dag_graph.xcom_pulls(task) for task in dag.tasks if not dag_graph.is_commit(task)}
     committed: dict[str, CommitTask] = {}
     for pair in dag_graph.pairs(dag):
         other = committed.setdefault(pair.capture.task_id, pair.commit)
@@ -37,7 +43,7 @@ def check_wiring(dag: DAG) -> None:
         _check_instances(pair)
         _check_teardowns(pair)
         _check_required(dag, pair)
-        _check_users(pair, sources)
+        _check_users(dag, pair, pulls)
     _refuse_shared_consumers(dag)
 
 
@@ -177,31 +183,63 @@ def _is_capture_or_commit(task: Operator) -> bool:
     return dag_graph.is_capture(task) or dag_graph.is_commit(task)
 
 
-def _check_users(pair: Pair, sources: Mapping[str, Collection[str]]) -> None:
-    """Refuse tasks that pull XComs of the capture, as far as the DAG file shows it, and are not between the two."""
+def _check_users(dag: DAG, pair: Pair, pulls: Pulls) -> None:
+    """
+    Refuse tasks that work on what was captured, as far as the DAG file shows it, and are not between the two.
+
+        redo.expand(table=days(capture.output["capture"]))     redo uses the capture as well, through days
+        commit >> notify(capture.output["capture"])            right: it reports, and so may a teardown
+        commit >> load(capture.output["db.events"])            refused: its rows count as processed before it runs
+    """
     capture, commit = pair.capture.task_id, pair.commit.task_id
     upstream = pair.commit.get_flat_relative_ids(upstream=True)
     downstream = pair.capture.get_flat_relative_ids(upstream=False)
-    for task_id in sorted(name for name, pulled in sources.items() if capture in pulled):
+    for task_id, via in sorted(_users(dag, pair, pulls)):
+        uses = f"task {task_id!r} uses the capture {capture!r}" + (f" through {via!r}" if via != capture else "")
         if task_id not in upstream:
+            is_job = via == capture and not _reports(pulls[task_id], capture)
             raise InputError(
-                f"task {task_id!r} uses the capture {capture!r} but is not upstream of the commit {commit!r}",
+                f"{uses} but is not upstream of the commit {commit!r}",
                 consequence="The checkpoint would move while it runs, or after it failed, and its rows would be lost",
-                remedy=f"add {task_id} >> {commit}",
+                remedy=f"let it run before the commit: … >> {task_id} >> {commit}"
+                if is_job
+                else f"add {task_id} >> {commit}; if it does not process captured rows, add {commit} >> {task_id}",
             )
         if task_id not in downstream:
             raise InputError(
-                f"task {task_id!r} uses the capture {capture!r} but is not downstream of it",
+                f"{uses} but is not downstream of it",
                 consequence="It could run first, and find nothing or what an earlier attempt left",
-                remedy=f"add {capture} >> {task_id}",
+                remedy=f"add {via} >> {task_id}",
             )
+
+
+def _users(dag: DAG, pair: Pair, pulls: Pulls) -> Iterator[tuple[str, str]]:
+    """Each task that uses the capture or what such a task has pushed, and through which task."""
+    capture, after = pair.capture.task_id, pair.commit.get_flat_relative_ids(upstream=False)
+    seen, reached = {capture}, [capture]
+    while reached:
+        via = reached.pop()
+        for task_id in sorted(name for name, pulled in pulls.items() if via in dict(pulled) and name not in seen):
+            is_after = task_id in after or dag.task_dict[task_id].is_teardown
+            if is_after and (via != capture or _reports(pulls[task_id], capture)):
+                continue
+            seen.add(task_id)
+            reached.append(task_id)
+            yield task_id, via
+
+
+def _reports(pulled: Collection[tuple[str, str | None]], capture: str) -> bool:
+    """Whether a task pulls nothing of a capture but its id and its record."""
+    return {key for task_id, key in pulled if task_id == capture} <= _REPORTED
 
 
 def _refuse_shared_consumers(dag: DAG) -> None:
     """Refuse two captures of one consumer: in the same run each would take the other for its own retry."""
     owners: dict[str, str] = {}
-    for task in dag.tasks:
-        consumer = dag_graph.argument(task, "consumer") if dag_graph.is_capture(task) else None
+    for task in filter(dag_graph.is_capture, dag.tasks):
+        # The default of a task with several instances has their sources, too, which are known when they run.
+        default = None if dag_graph.is_expanded(task) else f"{dag.dag_id}.{task.task_id}"
+        consumer = dag_graph.argument(task, "consumer") or default
         if not isinstance(consumer, str) or dag_graph.is_template(consumer):
             continue
         if (owner := owners.setdefault(consumer, task.task_id)) != task.task_id:

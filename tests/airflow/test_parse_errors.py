@@ -328,6 +328,52 @@ def parse(airflow_database, tmp_path):
         ),
         (
             """
+            kept = IpCaptureOperator(task_id="renamed", source_tables="db.events", consumer="parsed.capture")
+            """,
+            "captures 'capture' and 'renamed' of DAG 'parsed' share consumer 'parsed.capture'",
+        ),
+        (
+            """
+            @task
+            def days(record): ...
+            @task
+            def redo(day): ...
+            listed = days(capture.output["capture"])
+            redo.expand(day=listed)
+            listed >> IpCommitOperator(task_id="commit", capture=capture)
+            """,
+            "task 'redo' uses the capture 'capture' through 'days' but is not upstream of the commit 'commit'",
+        ),
+        (
+            """
+            @task
+            def days(record): ...
+            BashOperator(task_id="early", bash_command="{{ ti.xcom_pull('days') }}") >> (
+                commit := IpCommitOperator(task_id="commit", capture=capture)
+            )
+            days(capture.output["capture"]) >> commit
+            """,
+            "task 'early' uses the capture 'capture' through 'days' but is not downstream of it",
+        ),
+        (
+            """
+            cluster, work = EmptyOperator(task_id="create").as_setup(), EmptyOperator(task_id="work")
+            cluster >> work >> IpCommitOperator(task_id="commit", capture=capture)
+            load = BashOperator(task_id="load", bash_command="run", env={"T": capture.output["db.events"]})
+            work >> load.as_teardown(setups=cluster)
+            """,
+            "task 'load' uses the capture 'capture' but is not upstream of the commit 'commit'",
+        ),
+        (
+            """
+            commit = IpCommitOperator(task_id="commit", capture=capture)
+            job = "{{ ti.xcom_pull('capture', key='capture') }} {{ ti.xcom_pull('capture', key='db.events') }}"
+            commit >> BashOperator(task_id="late", bash_command=job)
+            """,
+            "task 'late' uses the capture",
+        ),
+        (
+            """
             @task_group
             def each(number):
                 IpCommitOperator(task_id="commit", capture=capture)
@@ -379,6 +425,30 @@ def test_a_dag_whose_wiring_would_lose_rows(parse, body, problem):
         """
         commit = IpCommitOperator(task_id="commit", capture=capture)
         commit >> BashOperator(task_id="report", bash_command="{{ ti.xcom_pull('commit', key='capture') }}")
+        """,
+        """
+        commit = IpCommitOperator(task_id="commit", capture=capture)
+        commit >> PythonOperator(task_id="notify", python_callable=print, op_args=[capture.output["capture"]])
+        told = "{{ ti.xcom_pull('capture', key='capture_id') }} {{ ti.xcom_pull('job', key='rows') }}"
+        commit >> BashOperator(task_id="tell", bash_command=told)
+        """,
+        """
+        @task
+        def count(table): ...
+        @task
+        def report(rows): ...
+        counted = count(capture.output["db.events"])
+        counted >> IpCommitOperator(task_id="commit", capture=capture) >> report(counted)
+        """,
+        """
+        make, load = EmptyOperator(task_id="make"), EmptyOperator(task_id="load")
+        drop = PythonOperator(task_id="drop", python_callable=print, op_args=[capture.output["capture_id"]])
+        capture >> make >> load >> IpCommitOperator(task_id="commit", capture=capture)
+        load >> drop.as_teardown(setups=make)
+        """,
+        """
+        renamed = IpCaptureOperator(task_id="renamed", source_tables="db.events", consumer="parsed.plays")
+        plays = IpCaptureOperator.partial(task_id="plays").expand(source_tables=["db.a", "db.b"])
         """,
         """
         cluster = EmptyOperator(task_id="create").as_setup()
