@@ -37,11 +37,14 @@ airflow.providers.amazon.aws.operators.glue.GlueJobOperator:wait_for_completion=
 airflow.providers.amazon.aws.operators.glue_databrew.GlueDataBrewStartJobOperator:wait_for_completion=True|deferrable=True
 airflow.providers.amazon.aws.operators.mwaa.MwaaTriggerDagRunOperator:wait_for_completion=True|deferrable=True
 airflow.providers.amazon.aws.operators.redshift_data.RedshiftDataOperator:wait_for_completion=True
+airflow.providers.amazon.aws.operators.sagemaker.SageMakerAutoMLOperator:wait_for_completion=True
 airflow.providers.amazon.aws.operators.sagemaker.SageMakerProcessingOperator:wait_for_completion=True
 airflow.providers.amazon.aws.operators.sagemaker.SageMakerStartPipelineOperator:wait_for_completion=True|deferrable=True
 airflow.providers.amazon.aws.operators.sagemaker.SageMakerTrainingOperator:wait_for_completion=True
 airflow.providers.amazon.aws.operators.sagemaker.SageMakerTransformOperator:wait_for_completion=True
 airflow.providers.amazon.aws.operators.sagemaker.SageMakerTuningOperator:wait_for_completion=True|deferrable=True
+airflow.providers.amazon.aws.operators.sagemaker_unified_studio.SageMakerNotebookOperator:wait_for_completion=True|deferrable=True
+airflow.providers.amazon.aws.operators.sagemaker_unified_studio_notebook.SageMakerUnifiedStudioNotebookOperator:wait_for_completion=True|deferrable=True
 airflow.providers.amazon.aws.operators.ssm.SsmRunCommandOperator:wait_for_completion=True|deferrable=True
 airflow.providers.amazon.aws.operators.step_function.StepFunctionStartExecutionOperator:deferrable=True
 airflow.providers.apache.livy.operators.livy.LivyOperator:polling_interval=30|deferrable=True
@@ -52,6 +55,8 @@ airflow.providers.databricks.operators.databricks.DatabricksSubmitRunOperator:wa
 airflow.providers.databricks.operators.databricks.DatabricksTaskBaseOperator:wait_for_termination=True
 airflow.providers.dbt.cloud.operators.dbt.DbtCloudRunJobOperator:wait_for_termination=True
 airflow.providers.google.cloud.operators.cloud_build.CloudBuildCreateBuildOperator:wait=True
+airflow.providers.google.cloud.operators.cloud_build.CloudBuildRetryBuildOperator:wait=True
+airflow.providers.google.cloud.operators.cloud_build.CloudBuildRunBuildTriggerOperator:wait=True
 airflow.providers.google.cloud.operators.dataform.DataformCreateWorkflowInvocationOperator:asynchronous=False
 airflow.providers.google.cloud.operators.datafusion.CloudDataFusionStartPipelineOperator:asynchronous=False|deferrable=True
 airflow.providers.google.cloud.operators.dataproc.DataprocCreateBatchOperator:asynchronous=False
@@ -59,6 +64,7 @@ airflow.providers.google.cloud.operators.dataproc.DataprocJobBaseOperator:asynch
 airflow.providers.google.cloud.operators.dataproc.DataprocSubmitJobOperator:asynchronous=False|deferrable=True
 airflow.providers.google.cloud.operators.ray.RaySubmitJobOperator:wait_for_job_done=True
 airflow.providers.microsoft.azure.operators.data_factory.AzureDataFactoryRunPipelineOperator:wait_for_termination=True
+airflow.providers.microsoft.azure.operators.powerbi.PowerBIDatasetRefreshOperator:wait_for_completion=True
 airflow.providers.microsoft.azure.operators.synapse.AzureSynapseRunPipelineOperator:wait_for_termination=True
 airflow.providers.microsoft.azure.operators.synapse.AzureSynapseRunSparkBatchOperator:wait_for_termination=True
 airflow.providers.standard.operators.trigger_dagrun.TriggerDagRunOperator:wait_for_completion=True
@@ -80,9 +86,9 @@ def check_fire_and_forget(dag: DAG) -> None:
         if pair.commit.verify_target is not None:
             continue
         for task in pair.between.values():
-            waiting = next((known[path] for path in _class_paths(task) if path in known), None)
-            if waiting is not None and _is_known_not_to_wait(task, waiting) and not _is_awaited(task, pair):
-                raise _does_not_wait(task, waiting, pair)
+            path = next((path for path in _class_paths(task) if path in known), None)
+            if path is not None and _is_known_not_to_wait(task, path, known[path]) and not _is_awaited(task, pair):
+                raise _does_not_wait(task, known[path], pair)
 
 
 def parse_operators(text: str) -> Iterator[tuple[str, Mapping[str, object]]]:
@@ -112,11 +118,15 @@ def _value_of(text: str) -> object:
 
 def _class_paths(task: Operator) -> Iterable[str]:
     """Names, because importing a provider would cost time in every DAG file."""
-    return (f"{base.__module__}.{base.__qualname__}" for base in dag_graph.operator_class(task).__mro__)
+    return map(_path_of, dag_graph.operator_class(task).__mro__)
 
 
-def _is_known_not_to_wait(task: Operator, waiting: Mapping[str, object]) -> bool:
-    given = {name: _argument(task, name) for name in waiting}
+def _path_of(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _is_known_not_to_wait(task: Operator, path: str, waiting: Mapping[str, object]) -> bool:
+    given = {name: _argument(task, path, name) for name in waiting}
     # An argument that this release of the provider does not have does not make it wait.
     known = {name: value for name, value in given.items() if value is not _MISSING}
     return bool(known or not waiting) and not any(_may_wait(given, waiting[name]) for name, given in known.items())
@@ -129,7 +139,7 @@ def _may_wait(given: object, value: object) -> bool:
     return given == value if isinstance(value, str) else bool(given) == bool(value)
 
 
-def _argument(task: Operator, name: str) -> object:
+def _argument(task: Operator, path: str, name: str) -> object:
     """What an operator was given, or its default. For an argument that it is expanded over, something unknown."""
     if isinstance(task, MappedOperator):
         if name in task.partial_kwargs:
@@ -140,11 +150,25 @@ def _argument(task: Operator, name: str) -> object:
     for attribute in (name, f"_{name}"):
         if not isinstance(task, MappedOperator) and hasattr(task, attribute):
             return getattr(task, attribute)
-    constructors = (
-        vars(base)["__init__"] for base in dag_graph.operator_class(task).__mro__ if "__init__" in vars(base)
-    )
-    found = (inspect.signature(constructor).parameters.get(name) for constructor in constructors)
-    return next((parameter.default for parameter in found if parameter is not None), _MISSING)
+    return _default(task, path, name)
+
+
+def _default(task: Operator, path: str, name: str) -> object:
+    """What an argument is that an operator was not given. Instances get the default arguments of their DAG and groups.
+
+    A constructor below the class that is listed may pass on anything to it, if it takes `**kwargs`.
+    """
+    is_listed = False
+    for base in dag_graph.operator_class(task).__mro__:
+        is_listed = is_listed or _path_of(base) == path
+        parameters = inspect.signature(vars(base)["__init__"]).parameters if "__init__" in vars(base) else {}
+        if name in parameters:
+            scopes = (task.dag, task.task_group)
+            given = {key: value for scope in scopes if scope is not None for key, value in scope.default_args.items()}
+            return given.get(name, parameters[name].default)
+        if not is_listed and any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+            return _UNKNOWN
+    return _MISSING
 
 
 def _is_awaited(task: Operator, pair: Pair) -> bool:

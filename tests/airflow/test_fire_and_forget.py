@@ -7,7 +7,7 @@ import pytest
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.providers.standard.sensors.python import PythonSensor
-from airflow.sdk import DAG, BaseOperator, task
+from airflow.sdk import DAG, BaseOperator, TaskGroup, task
 
 from airflow_provider_ips import IpCommitOperator
 from airflow_provider_ips.core.errors import InputError
@@ -49,6 +49,24 @@ Kubernetes = operator(
 )
 StepFunction = operator(f"{AMAZON}.step_function.StepFunctionStartExecutionOperator", deferrable=False)
 Notebook = operator(f"{AMAZON}.emr.EmrStartNotebookExecutionOperator", wait_for_completion=False)
+
+
+class Batch(BaseOperator):
+    """It waits by default, and its constructor says so."""
+
+    __module__, __qualname__ = f"{AMAZON}.batch", "BatchOperator"
+
+    def __init__(self, *, number=0, wait_for_completion=True, **kwargs):
+        super().__init__(**kwargs)
+
+
+class MyTrigger(TriggerDagRunOperator):
+    """A user's operator, whose constructor may pass on anything."""
+
+    def __init__(self, **kwargs):
+        super().__init__(wait_for_completion=True, **kwargs)
+
+
 Mine = operator("my.operators.Mine", mode="submit", wait=False)
 MySteps = type("MySteps", (EmrAddSteps,), {"__doc__": "A user's operator, which inherits how it waits."})
 
@@ -61,9 +79,9 @@ def made(kind, **arguments):
     return lambda: kind(task_id="job", **arguments)
 
 
-def completed(job, *, after=None, beside=None, **commit):
+def completed(job, *, after=None, beside=None, default_args=None, **commit):
     """Complete a DAG of capture, job and commit as Airflow does once it has read a file."""
-    with DAG("submitting", schedule=None) as dag:
+    with DAG("submitting", schedule=None, default_args=default_args or {}) as dag:
         captured = capturing("db.events")
         submitted = job()
         committed = IpCommitOperator(task_id="commit", capture=captured, **commit)
@@ -71,6 +89,20 @@ def completed(job, *, after=None, beside=None, **commit):
         if beside:
             submitted >> beside() >> committed
     complete_read_dag(dag)
+
+
+def expanded(kind):
+    return lambda: kind.partial(task_id="job").expand(number=[1, 2])
+
+
+def grouped(kind, default_args):
+    """The same in a task group with default arguments, within another one."""
+
+    def make():
+        with TaskGroup("outer", default_args=default_args), TaskGroup("inner"):
+            return expanded(kind)()
+
+    return make
 
 
 @task
@@ -130,6 +162,25 @@ def test_a_task_that_does_not_wait_is_refused(job, remedy):
 )
 def test_a_task_that_waits_or_may_wait_is_not(job):
     completed(job)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("default", [True, False])
+def test_default_arguments_reach_the_instances_of_a_mapped_task(default, waits):
+    """Those of a task group go before those of its DAG, and both before what the constructor says."""
+    for job, default_args in (
+        (expanded(Batch), {"wait_for_completion": waits}),
+        (grouped(Batch, {"wait_for_completion": waits}), {"wait_for_completion": default}),
+    ):
+        if waits:
+            completed(job, default_args=default_args)
+            continue
+        with pytest.raises(InputError, match="does not wait"):
+            completed(job, default_args=default_args)
+
+
+def test_a_constructor_that_passes_on_anything_may_have_its_instances_wait():
+    completed(lambda: MyTrigger.partial(task_id="job").expand(trigger_dag_id=["a", "b"]))
 
 
 def test_a_sensor_waits_in_its_place_if_it_is_on_every_path():
