@@ -195,11 +195,11 @@ def _check_users(dag: DAG, pair: Pair, pulls: Pulls) -> None:
     upstream = pair.commit.get_flat_relative_ids(upstream=True)
     downstream = pair.capture.get_flat_relative_ids(upstream=False)
     for task_id, via in sorted(_users(dag, pair, pulls)):
-        uses = f"task {task_id!r} uses the capture {capture!r}" + (f" through {via!r}" if via != capture else "")
+        through = f" through {via!r}" if via != capture else ""
         if task_id not in upstream:
             is_job = via == capture and not _reports(pulls[task_id], capture)
             raise InputError(
-                f"{uses} but is not upstream of the commit {commit!r}",
+                f"task {task_id!r} uses the capture {capture!r}{through} but is not upstream of the commit {commit!r}",
                 consequence="The checkpoint would move while it runs, or after it failed, and its rows would be lost",
                 remedy=f"let it run before the commit: … >> {task_id} >> {commit}"
                 if is_job
@@ -207,7 +207,7 @@ def _check_users(dag: DAG, pair: Pair, pulls: Pulls) -> None:
             )
         if task_id not in downstream:
             raise InputError(
-                f"{uses} but is not downstream of it",
+                f"task {task_id!r} uses the capture {capture!r}{through} but is not downstream of it",
                 consequence="It could run first, and find nothing or what an earlier attempt left",
                 remedy=f"add {via} >> {task_id}",
             )

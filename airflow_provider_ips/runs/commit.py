@@ -153,7 +153,7 @@ def _refuse_other_element(context: Context, task: CommitTask, record: CaptureRec
     capture.source_tables = task.render_template(capture.source_tables, context)
     listed = [table.source for table, _ in capture.checked_sources()]
     name = task.render_template(dag_graph.argument(capture, "consumer"), context)
-    consumer = name or default_consumer(environment.run_identity(context), capture.task_id, listed)
+    consumer = name or default_consumer(record.context.run, capture.task_id, listed)
     other = [source.source.label for source in record.sources if source.source not in listed]
     if other or consumer != record.consumer:
         captured = ", ".join(other) or f"for consumer {record.consumer!r}"
