@@ -109,17 +109,10 @@ def _with_ours_first(theirs: Callable[[Context], Any] | None) -> Callable[[Conte
 
 def forget_job_of_other_capture(context: Context) -> None:
     """Let a task submit a new job if the job that it remembers was given another capture; a ``pre_execute`` hook."""
-    ti, store = context["ti"], compat.task_state_of(context)
+    store = compat.task_state_of(context)
     if store is None:
         return
-    found = (
-        str(capture_id)
-        for task in context["task"].get_flat_relatives(upstream=True)
-        if dag_graph.is_capture(task)
-        for capture_id in ti.xcom_pull(task_ids=[task.task_id], key="capture_id") or ()
-        if capture_id is not None
-    )
-    captured = " ".join(sorted(found))
+    captured = " ".join(sorted(_capture_ids_before(context)))
     known = store.get(CAPTURE_IDS)
     if known == captured:
         return
@@ -129,3 +122,18 @@ def forget_job_of_other_capture(context: Context) -> None:
         )
     store.clear()
     store.set(CAPTURE_IDS, captured)
+
+
+def _capture_ids_before(context: Context) -> Iterator[str]:
+    """The ids of the captures upstream of a task, in a mapped task group those of its index alone."""
+    ti, tasks = context["ti"], context["dag"].task_dict
+    own = tasks[context["task"].task_id]
+    for task_id in own.get_flat_relative_ids(upstream=True):
+        if not dag_graph.is_capture(tasks[task_id]):
+            continue
+        # Captures of other indexes may end while the job runs.
+        if dag_graph.shares_index(tasks[task_id], own):
+            found = ti.xcom_pull(task_ids=[task_id], key="capture_id", map_indexes=ti.map_index)
+        else:
+            found = ti.xcom_pull(task_ids=[task_id], key="capture_id")
+        yield from (str(capture_id) for capture_id in found or () if capture_id is not None)

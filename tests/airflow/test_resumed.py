@@ -3,7 +3,7 @@
 import pytest
 from airflow import sdk
 from airflow.providers.standard.operators.python import PythonOperator
-from airflow.sdk import DAG, BaseOperator
+from airflow.sdk import DAG, BaseOperator, task_group
 
 from airflow_provider_ips import IpCommitOperator
 from tests.kit.people import clear, go_on
@@ -119,6 +119,29 @@ def test_the_same_range_finds_its_job(events, cluster, run_dag):
 
     assert go_on(dag, first).states["commit"] == "success"
     assert cluster.jobs == [[1]]
+
+
+def test_in_a_mapped_group_the_capture_of_another_index_is_another_matter(lake, events, cluster, run_dag):
+    """It ends after the job was submitted, and the job reads none of its rows."""
+    gate = Gate()
+    with DAG("found_in_group", schedule=None) as dag:
+
+        @task_group
+        def one(entry):
+            capture = capturing(entry)
+            work = OnCluster(task_id="work", source=capture.output["source"], cluster=cluster)
+            closing = PythonOperator(task_id="gate", python_callable=gate)  # noqa: AIR001 - the gate itself is the callable
+            capture >> work >> closing >> IpCommitOperator(task_id="commit", capture=capture)
+
+        one.expand(entry=[{"table": name, "key": "source"} for name in ("db.events", "db.users")])
+    first = run_dag(dag)
+    assert first.states["one.capture[1]"] == "failed"
+    append(create(lake, "db.users"), [2])
+    gate.is_shut = False
+    clear(first, *dag.task_dict)
+
+    assert set(go_on(dag, first).states.values()) == {"success"}
+    assert cluster.jobs == [[1], [2]]
 
 
 @pytest.mark.parametrize("yields", [False, True])
