@@ -14,7 +14,7 @@ from airflow_provider_ips.core.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from airflow.sdk import DAG
+    from airflow.sdk import DAG, Context
     from airflow.sdk.types import Operator
 
     from airflow_provider_ips.dag_graph import Pair
@@ -38,7 +38,26 @@ def check_trigger_rules(dag: DAG) -> None:
         _refuse_skipped_evidence(pair, upstream)
 
 
-def skipped_if_nothing_fails(dag: DAG) -> set[str]:
+def refuse_to_skip_in_part(context: Context) -> None:
+    """Refuse a dry run of a mapped instance if something downstream would run although it is skipped.
+
+    Airflow lets a task skip all that is downstream, whatever its trigger rule, only if it has a single instance.
+    """
+    ti, dag = context["ti"], context["dag"]
+    if ti.map_index is None or ti.map_index < 0:
+        return
+    capture = dag.task_dict[context["task"].task_id]
+    after = {task.task_id for task in capture.get_flat_relatives(upstream=False) if not task.is_teardown}
+    running = after - skipped_if_nothing_fails(dag, without=capture.task_id)
+    if running:
+        raise InputError(
+            f"{_listed(running)} would run in this dry run, by a trigger rule that a skipped {capture.task_id!r} meets",
+            consequence="A job would run without a table to read; what would be captured is in the log",
+            remedy="to have dry runs of mapped captures, set trigger_rule='all_success' on them",
+        )
+
+
+def skipped_if_nothing_fails(dag: DAG, *, without: str | None = None) -> set[str]:
     """
     Follow Airflow's trigger rules from task to task, where each task that runs succeeds.
 
@@ -47,13 +66,15 @@ def skipped_if_nothing_fails(dag: DAG) -> set[str]:
         again and commit are skipped: recover was, and their rule is all_success
 
     A branch may answer with all of its tasks at once, so it is not a reason to count any of them as skipped.
+
+    :param without: a task that is skipped in any case
     """
     upstream = {task.task_id: task.upstream_task_ids for task in dag.tasks}
     skipped: set[str] = set()
     # All tasks of the DAG: one that is beside the capture, and upstream of the commit, can have the commit skipped.
     for task_id in TopologicalSorter(upstream).static_order():
         are_skipped = [name in skipped for name in upstream[task_id]]
-        if _is_skipped(_trigger_rule(dag.task_dict[task_id]), are_skipped):
+        if task_id == without or _is_skipped(_trigger_rule(dag.task_dict[task_id]), are_skipped):
             skipped.add(task_id)
     return skipped
 

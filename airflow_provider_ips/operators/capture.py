@@ -12,6 +12,7 @@ from airflow_provider_ips.core.settings import CaptureSettings, parse_sources
 from airflow_provider_ips.dag_checks.arguments import check_choice, check_names, read_source_dicts
 from airflow_provider_ips.dag_checks.completion import complete_read_dag, complete_running_dag
 from airflow_provider_ips.dag_checks.stages import refuse_no_chunk
+from airflow_provider_ips.dag_checks.trigger_rules import refuse_to_skip_in_part
 from airflow_provider_ips.dag_graph import CaptureTask, is_template
 from airflow_provider_ips.retries import at_once
 
@@ -241,5 +242,8 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
             self.log.info("%s", line)
         for key, value in xcoms_of(record, sources):
             context["ti"].xcom_push(key=key, value=value)
-        if record.context.request.dry_run or (record.is_empty and self.skip_if_empty):
+        if record.context.request.dry_run:
+            refuse_to_skip_in_part(context)
+            skip_downstream(context, self)
+        elif record.is_empty and self.skip_if_empty:
             skip_downstream(context, self, direct_only=not self.ignore_downstream_trigger_rules)

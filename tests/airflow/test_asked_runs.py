@@ -15,7 +15,7 @@ from airflow_provider_ips.runs.reports import source_lines
 from tests.docs.test_reference import code, default
 from tests.kit import people
 from tests.kit.pages import table
-from tests.kit.pipelines import checkpoint_of, committed_at, default_store, incremental
+from tests.kit.pipelines import checkpoint_of, committed_at, default_store, for_each, incremental
 from tests.kit.tables import append, create, icdc_tables
 
 DONE = {"capture": "success", "work": "success", "commit": "success"}
@@ -138,6 +138,29 @@ def test_a_dry_run_skips_downstream_also_where_empty_runs_do_not(events, job, pi
     ran = run_dag(dag, conf={"ips_dry_run": True})
 
     assert ran.states == SKIPPED
+    assert job.seen == []
+
+
+def test_a_dry_run_skips_all_downstream_whatever_the_trigger_rules(events, job, pipeline, run_dag):
+    """Also those two steps away, and where empty runs leave them to their trigger rule."""
+    dag = pipeline("dry_rules", capture={"ignore_downstream_trigger_rules": False}, commit={"trigger_rule": "all_done"})
+
+    ran = run_dag(dag, conf={"ips_dry_run": True})
+
+    assert ran.states == SKIPPED
+
+
+@pytest.mark.parametrize("rule", ["none_failed", "all_success"])
+def test_a_dry_run_in_a_mapped_group_starts_no_job(events, job, run_dag, rule):
+    """Airflow skips there by trigger rules only: if one would let the job run, the dry run reports and fails."""
+    dag = for_each(f"dry_{rule}", ["db.events"], job, work_options={"trigger_rule": rule})
+    dag.params.update(ips_params())
+
+    ran = run_dag(dag, conf={"ips_dry_run": True})
+
+    is_refused = rule == "none_failed"
+    assert ran.states["one.capture[0]"] == ("failed" if is_refused else "skipped")
+    assert ("'one.work'" in str(ran.errors.get("one.capture"))) == is_refused
     assert job.seen == []
 
 

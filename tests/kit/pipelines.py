@@ -44,14 +44,15 @@ def incremental(dag_id, source, job, *, capture=None, commit=None):
     return dag
 
 
-def for_each(dag_id, tables, job, *, capture=None, commit=None):
+def for_each(dag_id, tables, job, *, capture=None, work_options=None, commit=None):
     """Capture, work and commit in a mapped task group, once for each table."""
     with DAG(dag_id, schedule=None) as dag:
 
         @task_group
         def one(entry):
             captured = capturing(entry, **(capture or {}))
-            work = PythonOperator(task_id="work", python_callable=job, op_args=[captured.output["source"]])
+            names = [captured.output["source"]]
+            work = PythonOperator(task_id="work", python_callable=job, op_args=names, **(work_options or {}))
             captured >> work >> IpCommitOperator(task_id="commit", capture=captured, **(commit or {}))
 
         one.expand(entry=[{"table": table, "key": "source"} for table in tables])
