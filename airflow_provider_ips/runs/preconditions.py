@@ -31,7 +31,7 @@ from airflow_provider_ips.runs.active_runs import Activity, active_run_error, ac
 from airflow_provider_ips.runs.capture_steps import PlannedSource
 from airflow_provider_ips.runs.claims import fail_or_wait, open_claims, unnamed_target
 from airflow_provider_ips.runs.environment import open_named_store
-from airflow_provider_ips.runs.evidence import BEGUN, SUCCESS, named_targets, newer_stamp, task_states
+from airflow_provider_ips.runs.evidence import BEGUN, ENDED, named_targets, newer_stamp, task_states
 from airflow_provider_ips.runs.request import CaptureRequest
 
 if TYPE_CHECKING:
@@ -240,8 +240,8 @@ def refuse_if_work_has_begun(context: Context) -> None:
 
 
 def has_work_ahead(context: Context) -> bool:
-    """Tell whether a job or a commit will run after this capture. If it alone was cleared, all have succeeded."""
-    return any(state != SUCCESS for state in _work_states(context, with_commit=True).values())
+    """Tell whether a job or a commit will run after this capture. If it alone was cleared, all have ended."""
+    return any(state not in ENDED for state in _work_states(context, with_commit=True).values())
 
 
 def _work_states(context: Context, *, with_commit: bool = False) -> dict[str, str | None]:

@@ -1,7 +1,7 @@
 """Runs that people clear, mark and delete in the middle: no row is lost, none is taken by two commits."""
 
 import pytest
-from airflow.providers.standard.operators.python import PythonOperator
+from airflow.providers.standard.operators.python import BranchPythonOperator, PythonOperator
 from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCommitOperator
@@ -131,6 +131,27 @@ def test_clearing_after_the_commit_moves_nothing(events, job, gate, run_dag, cle
     assert moves(f"{name}.capture") == before
     run_dag(dag)
     assert job.seen[-1] == [4]
+
+
+def test_a_capture_that_is_cleared_alone_replays_nothing_beside_a_branch(events, job, run_dag):
+    """No job follows, so nothing would end a replay: the next run captures, although a task of the other branch is
+    skipped."""
+    with DAG("cleared_branch", schedule=None) as dag:
+        captured = capturing("db.events")
+        choice = BranchPythonOperator(task_id="choice", python_callable=lambda: "work")
+        name = captured.output["db.events"]
+        either = [PythonOperator(task_id=task, python_callable=job, op_args=[name]) for task in ("work", "other")]
+        commit = IpCommitOperator(
+            task_id="commit", capture=captured, trigger_rule="all_done", require=[("work", "other")]
+        )
+        captured >> choice >> either >> commit
+    ran = run_dag(dag)
+    clear(ran, "capture")
+    assert go_on(dag, ran).states["capture"] == "success"
+    append(events, [4])
+
+    assert run_dag(dag).states["commit"] == "success"
+    assert job.seen == [[1, 2, 3], [4]]
 
 
 def test_a_job_of_an_older_run_that_is_cleared_finds_no_table(events, job, gate, run_dag):
