@@ -117,4 +117,13 @@ def history_length() -> int:
     """Read how many committed captures a checkpoint remembers."""
     from airflow.sdk.configuration import conf
 
-    return int(conf.getint(SECTION, HISTORY_LENGTH.name, fallback=int(HISTORY_LENGTH.default)))
+    length = int(conf.getint(SECTION, HISTORY_LENGTH.name, fallback=int(HISTORY_LENGTH.default)))
+    if length >= 1:
+        return length
+    from airflow_provider_ips.core.errors import InputError
+
+    raise InputError(
+        f"[{SECTION}] {HISTORY_LENGTH.name}={length} is below 1",
+        consequence="A checkpoint would forget the newest capture, whose range a cleared run repeats",
+        remedy="set it to 1 or more",
+    )

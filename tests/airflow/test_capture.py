@@ -536,3 +536,12 @@ def test_a_consumer_may_have_stars_in_its_name(events, job, run_dag, consumer):
 
     assert run_dag(dag).states["commit"] == "success"
     assert job.seen == [[1, 2, 3], [4]]
+
+
+@pytest.mark.parametrize("length", ["0", "-5"])
+def test_a_history_without_the_newest_capture_is_refused(lake, events, job, run_dag, monkeypatch, length):
+    """By the capture, and not by the commit, when the job has written."""
+    monkeypatch.setenv("AIRFLOW__IPS__HISTORY_LENGTH", length)
+    ran = run_dag(incremental(f"no_history_{length}", "db.events", job))
+    assert f"history_length={length} is below 1" in str(ran.errors["capture"])
+    assert (job.seen, checkpoint_of(f"no_history_{length}.capture")) == ([], None)
