@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -69,8 +70,12 @@ def examine(console: Console, options: DoctorOptions, server: Server | None) -> 
         stores = open_stores(console, options)
     except IpsError as error:
         yield Finding.of_error("stores", f"connection {options.conn_id}", error)
-    for name, store in stores.items():
-        yield from _read_all(name, store, options.consumer, checkpoints)
+    read = [
+        finding for name, store in stores.items() for finding in _read_all(name, store, options.consumer, checkpoints)
+    ]
+    yield from read
+    if options.consumer and stores and not read:
+        yield _unknown_consumer(options.consumer, stores)
     for consumer in checkpoints or ([options.consumer] if options.consumer else []):
         yield check_shadows(consumer, server)
     try:
@@ -144,6 +149,16 @@ def _read_all(name: str, store: CheckpointStore, only: str | None, found: dict[s
             found[consumer] = checkpoint
             finding = f"readable, at revision {checkpoint.revision}"
             yield Finding("checkpoint", f"{consumer} ({name})", Status.OK, finding)
+
+
+def _unknown_consumer(consumer: str, stores: Mapping[str, CheckpointStore]) -> Finding:
+    known: set[str] = set()
+    for store in stores.values():
+        with suppress(IpsError):
+            known.update(store.consumers())
+    similar = get_close_matches(consumer, known, n=1)
+    remedy = f"did you mean {similar[0]!r}?" if similar else "see the names of all consumers with `airflow ips list`"
+    return Finding("checkpoint", consumer, Status.PROBLEM, "no store has a checkpoint of this consumer", remedy)
 
 
 def _writers(

@@ -95,6 +95,7 @@ def rewind(console: Console, options: RewindOptions) -> None:
         after = _rewind_one_source(before, options)
     else:
         capture_id = find_commit(before, capture_id=options.capture_id, run_id=options.run_id)
+        _refuse_one_source(options, "rewinds all sources of a capture", "name a place by --snapshot or --time")
         after = manual_changes.rewind(before, capture_id=capture_id)
     console.say(f"The next run of {options.consumer} will process everything after the position below again.")
     _change(console, options, store, before, after, "rewind")
@@ -124,6 +125,8 @@ def reset(console: Console, options: ResetOptions) -> None:
     """Forget a consumer's position in one source, or in all."""
     store = open_store(console, options)
     before = read_existing(store, options.consumer)
+    if not options.table:
+        _refuse_one_source(options, "resets all sources", "name the source by --table as well")
     sources = [Source(options.table, options.branch)] if options.table else None
     after = manual_changes.reset(before, sources=sources)
     console.say(
@@ -135,6 +138,17 @@ def reset(console: Console, options: ResetOptions) -> None:
         "rebuild the target before that run. A capture of changes never takes back what the source has deleted since."
     )
     _change(console, options, store, before, after, "reset")
+
+
+def _refuse_one_source(options: RewindOptions | ResetOptions, what: str, remedy: str) -> None:
+    """Refuse options of one source that would not be followed. The form always gives the branch ``main``."""
+    if options.table or options.branch != "main":
+        given = f"--table {options.table}" if options.table else f"--branch {options.branch}"
+        raise InputError(
+            f"{given} names one source, and this command {what}",
+            consequence="The positions of other sources would change as well",
+            remedy=f"leave it out; or, for one source, {remedy}",
+        )
 
 
 def abandon(console: Console, options: AbandonOptions) -> None:

@@ -344,6 +344,28 @@ def test_a_rewind_to_no_place_is_refused(ips, store, table, consumer, words, pro
     assert store.read(consumer) == before
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("rewind", "--run-id", "r1", "--table", "db.t"),
+        ("rewind", "--run-id", "r1", "--branch", "audit"),
+        ("reset", "--branch", "audit"),
+    ],
+)
+def test_an_option_that_would_not_be_followed_is_refused(ips, store, consumer, words):
+    """It names one source, and the command would change all of them."""
+    committed(store, consumer, 1, 10)
+    command, *rest = words
+    assert "names one source" in ips(command, "--consumer", consumer, *rest, "--yes").failure
+    assert store.read(consumer).revision == 2
+
+
+def test_a_consumer_without_a_name_is_not_seeded(ips, store, table):
+    """No command could read its checkpoint."""
+    assert "has no name" in ips(*seeding("", "--latest", "--yes")).failure
+    assert store.read("") is None
+
+
 @pytest.mark.parametrize("words", [(), ("--run-id", "r1", "--capture-id", "x"), ("--run-id", "r9")])
 def test_a_rewind_must_say_where_to(ips, store, consumer, words):
     """Exactly once, and to a place that is remembered."""

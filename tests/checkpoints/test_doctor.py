@@ -77,6 +77,13 @@ def test_a_shadowing_secrets_backend_is_found(ips, lake, events, run_dag, monkey
     assert (row["status"], "LocalFilesystemBackend" in row["finding"]) == ("problem", True)
 
 
+def test_an_unknown_consumer_is_a_problem(ips, lake, events, run_dag):
+    """Its name may be misspelled: the one that is meant is not examined."""
+    committed(lake, run_dag, "examined_name")
+    found = examine(ips, "examined_name.captrue")["checkpoint"]
+    assert (found["status"], found["remedy"]) == ("problem", "did you mean 'examined_name.capture'?")
+
+
 def test_a_damaged_checkpoint_is_found(ips, lake, consumer):
     ServerVariables().set(variable_key(consumer), "{", description="")
     row = examine(ips, consumer)["checkpoint"]

@@ -28,6 +28,12 @@ def seed(
     checkpoint: Checkpoint | None, *, consumer: str, positions: Sequence[SourcePosition], now_ms: int
 ) -> Checkpoint:
     """Set the first position of sources that have none: rows up to it count as processed."""
+    if not consumer.strip():
+        raise InputError(
+            f"consumer {consumer!r} has no name",
+            consequence="No capture could find its checkpoint",
+            remedy="name it: <dag_id>.<capture task_id>, unless the capture names another",
+        )
     current = Checkpoint(consumer=consumer, revision=0) if checkpoint is None else checkpoint
     if current.pending is not None:
         raise _has_pending(current, current.pending, "seeded")
