@@ -29,9 +29,9 @@ def totals_of_entries(table: Table) -> dict[str, int]:
     for manifest in snapshot.manifests(table.io):
         for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True):
             file = entry.data_file
-            is_data = file.content is DataFileContent.DATA
-            counts["data-files" if is_data else "delete-files"] += 1
-            counts[_COUNTED[file.content]] += file.record_count
+            content = DataFileContent(file.content)  # of format v1 it is a plain number
+            counts["data-files" if content is DataFileContent.DATA else "delete-files"] += 1
+            counts[_COUNTED[content]] += file.record_count
     return counts
 
 
