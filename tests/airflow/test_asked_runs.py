@@ -3,6 +3,7 @@
 from datetime import UTC, date, datetime
 
 import pytest
+from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_provider_ips import ips_params
@@ -143,11 +144,14 @@ def test_a_dry_run_skips_downstream_also_where_empty_runs_do_not(events, job, pi
 
 def test_a_dry_run_skips_all_downstream_whatever_the_trigger_rules(events, job, pipeline, run_dag):
     """Also those two steps away, and where empty runs leave them to their trigger rule."""
-    dag = pipeline("dry_rules", capture={"ignore_downstream_trigger_rules": False}, commit={"trigger_rule": "all_done"})
+    dag = pipeline("dry_rules", capture={"ignore_downstream_trigger_rules": False})
+    with dag:
+        after = PythonOperator(task_id="after", python_callable=job, trigger_rule="none_failed")
+        dag.task_dict["work"] >> after >> dag.task_dict["commit"]
 
     ran = run_dag(dag, conf={"ips_dry_run": True})
 
-    assert ran.states == SKIPPED
+    assert ran.states == {**SKIPPED, "after": "skipped"}
 
 
 @pytest.mark.parametrize("rule", ["none_failed", "all_success"])
