@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_ips import dag_graph
-from airflow_provider_ips.core.checkpoint.resolution import consumer_mark
 from airflow_provider_ips.core.errors import EvidenceError, IpsError
 from airflow_provider_ips.core.identifiers import Source, TableIdentifier
 from airflow_provider_ips.runs import environment
@@ -194,6 +193,7 @@ def newer_stamp(
 ) -> tuple[Source, str] | None:
     """Find a target with rows of a capture that the consumer made later than its checkpoint was written."""
     from airflow_provider_ips.core.advice.target_evidence import stamp_since
+    from airflow_provider_ips.core.checkpoint.resolution import consumer_mark  # not needed to parse a DAG file
     from airflow_provider_ips.iceberg.source.iceberg_source import open_source_if_exists
 
     mark, known = consumer_mark(consumer), set() if checkpoint is None else checkpoint.known_ids

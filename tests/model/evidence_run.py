@@ -12,6 +12,8 @@ What is modelled of Airflow, each read in its source:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_ips import dag_graph
@@ -105,7 +107,8 @@ class EvidenceRun:
 
     def context(self, commit: Any, index: int) -> dict[str, Any]:
         """What a commit is executed with."""
-        return {"ti": _Instance(self, index), "dag": self.dag, "run_id": "run", "task": commit}
+        run = SimpleNamespace(dag_id=self.dag.dag_id, run_id="run", run_after=datetime(2026, 11, 1, tzinfo=UTC))
+        return {"ti": _Instance(self, index), "dag": self.dag, "dag_run": run, "run_id": "run", "task": commit}
 
 
 @dataclass
