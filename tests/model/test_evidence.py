@@ -27,21 +27,19 @@ def test_all_states_that_airflow_can_leave_occur() -> None:
     assert len({run.dag.dag_id for run in runs(SEED, RUNS)}) == len({dag.dag_id for dag in shapes()})
 
 
-def without_removed(ti: Any, dag: Any, task_ids: list[str], **asked: Any) -> Mapping[str, str | None]:
+def without_removed(ti: Any, run: Any, task_ids: list[str], **asked: Any) -> Mapping[str, str | None]:
     """D12: a removed instance was taken for one that was never needed."""
-    return {name: state for name, state in ask(ti, dag, task_ids, **asked).items() if state != "removed"}
+    return {name: state for name, state in ask(ti, run, task_ids, **asked).items() if state != "removed"}
 
 
-def by_index(ti: Any, dag: Any, task_ids: list[str], **asked: Any) -> Mapping[str, str | None]:
+def by_index(task: Any, other: Any) -> bool:  # noqa: ARG001 - as dag_graph.shares_index has it
     """D13: in a mapped group, the instance with the same index of a task that is expanded over something else."""
-    if ti.map_index >= 0 and dag_graph.is_expanded(dag.task_dict[task_ids[0]]):
-        asked["map_index"] = ti.map_index
-    return ask(ti, dag, task_ids, **asked)
+    return other.get_closest_mapped_task_group() is not None
 
 
-def skipped_is_success(ti: Any, dag: Any, task_ids: list[str], **asked: Any) -> Mapping[str, str | None]:
+def skipped_is_success(ti: Any, run: Any, task_ids: list[str], **asked: Any) -> Mapping[str, str | None]:
     """What `none_failed` takes for success."""
-    answer = ask(ti, dag, task_ids, **asked)
+    answer = ask(ti, run, task_ids, **asked)
     return {name: "success" if state == "skipped" else state for name, state in answer.items()}
 
 
@@ -55,7 +53,7 @@ def by_object(task: Any, other: Any) -> bool:
     ("home", "name", "planted", "said"),
     [
         (evidence, "_ask", without_removed, "moves the checkpoint without"),
-        (evidence, "_ask", by_index, "moves the checkpoint without"),
+        (dag_graph, "shares_index", by_index, "moves the checkpoint without"),
         (evidence, "_ask", skipped_is_success, "moves the checkpoint without"),
         (dag_graph, "shares_index", by_object, "is refused, though everything succeeded"),
     ],
