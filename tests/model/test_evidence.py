@@ -32,7 +32,7 @@ def without_removed(ti: Any, run: Any, task_ids: list[str], **asked: Any) -> Map
     return {name: state for name, state in ask(ti, run, task_ids, **asked).items() if state != "removed"}
 
 
-def by_index(task: Any, other: Any) -> bool:  # noqa: ARG001 - as dag_graph.shares_index has it
+def by_index(task: Any, other: Any) -> bool:
     """D13: in a mapped group, the instance with the same index of a task that is expanded over something else."""
     return other.get_closest_mapped_task_group() is not None
 
