@@ -130,8 +130,8 @@ MUTANTS = (
         "joined empty runs lose where they began", TRANSITIONS, "_merged_empty", without_keyword("replace", "ranges")
     ),
     mutant("a write counts no revision", TRANSITIONS, "begin", without_keyword("replace", "revision")),
-    mutant("a rewind keeps the pending capture", MANUAL_CHANGES, "rewind", unwrapped("_without_pending")),
-    mutant("a rewind keeps what it undoes in mind", MANUAL_CHANGES, "rewind", without_keyword("replace", "history")),
+    mutant("a rewind keeps the pending capture", MANUAL_CHANGES, "_went_back", unwrapped("_without_pending")),
+    mutant("a rewind keeps what it undoes in mind", MANUAL_CHANGES, "_went_back", without_keyword("replace", "history")),
     mutant(
         "a rewind undoes one capture too many",
         MANUAL_CHANGES,
@@ -142,7 +142,7 @@ MUTANTS = (
         "a place is rewound and its commits stay",
         MANUAL_CHANGES,
         "rewind_source",
-        without_keyword("replace", "history"),
+        argument("_went_back", 2, "checkpoint.history"),
     ),
     mutant(
         "abandoning lets the checkpoint pass",

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -470,13 +471,14 @@ class Consumer(RuleBasedStateMachine):
             assert self.dropped.isdisjoint([*pending, *(t for tables in newest for t in tables)])
 
 
-def test_the_laws_hold_over_ten_thousand_steps():
-    """Some hundreds of invented histories, each of up to sixty steps."""
+@pytest.mark.parametrize("half", [1, 2])
+def test_the_laws_hold_over_ten_thousand_steps(half):
+    """Some hundreds of invented histories, each of up to sixty steps. In two parts, for two processors."""
     Consumer.steps = 0
     run_state_machine_as_test(
         Consumer,
         settings=settings(
-            max_examples=300, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=150, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
-    assert Consumer.steps >= STEPS
+    assert Consumer.steps >= STEPS // 2
