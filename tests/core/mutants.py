@@ -131,7 +131,9 @@ MUTANTS = (
     ),
     mutant("a write counts no revision", TRANSITIONS, "begin", without_keyword("replace", "revision")),
     mutant("a rewind keeps the pending capture", MANUAL_CHANGES, "_went_back", unwrapped("_without_pending")),
-    mutant("a rewind keeps what it undoes in mind", MANUAL_CHANGES, "_went_back", without_keyword("replace", "history")),
+    mutant(
+        "a rewind keeps what it undoes in mind", MANUAL_CHANGES, "_went_back", without_keyword("replace", "history")
+    ),
     mutant(
         "a rewind undoes one capture too many",
         MANUAL_CHANGES,
