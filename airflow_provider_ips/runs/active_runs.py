@@ -145,8 +145,11 @@ def _unfinished_work(
     commit = dag_graph.commit_of(capture_task_id, dag)
     # With one run at a time, a run that is queued does not start before this one has ended.
     states = RUNNING if dag.max_active_runs == 1 else ACTIVE_STATES
-    is_active = not run.is_of_run(mine) and ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=states)
-    if commit is None or not is_active:
+    # If that run was deleted and this one has its id, Airflow would answer for this one.
+    is_other = (run.dag_id, run.run_id) != (mine.dag_id, mine.run_id)
+    if commit is None or not is_other:
+        return []
+    if not ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=states):
         return []
     between = dag_graph.tasks_between(dag.task_dict[capture_task_id], commit)
     found = instance_states(ti, dag, run, commit.task_id, between)
