@@ -168,9 +168,6 @@ def find_unreferenced_files(
 ) -> Iterator[StoredFile]:
     """Files with names of ours that no table refers to: in the folders of the known tables, and in the namespace's.
 
-    The folder of a table that is not known is left alone while it has a table's metadata.json: a table that was renamed
-    or moved to another namespace still needs its files.
-
     :param known: the locations of our tables by name
     :param referenced: the files of these tables
     """
@@ -179,19 +176,15 @@ def find_unreferenced_files(
     in_use = {_path_below_base(file) for file in referenced}
     for base in {normalized_path(each): each.rstrip("/") for each in (*parents, home) if each}.values():
         io = load_file_io(dict(catalog.properties), base)
-        folders: dict[str, list[StoredFile]] = {}
+        is_other_table = dict.fromkeys(known, False)
         for file in list_files(io, base):
             folder = file_names.folder_of(file.location, base)
-            if folder is not None and _path_below_base(file.location) not in in_use:
-                folders.setdefault(folder, []).append(file)
-        for folder, files in folders.items():
-            if folder in known or not (_has_metadata(files) or _is_table(catalog, folder)):
-                yield from files
-
-
-def _has_metadata(files: Sequence[StoredFile]) -> bool:
-    """Whether a table may be registered: a drop deletes this file first, and a capture writes it last."""
-    return any(file.location.endswith(".metadata.json") for file in files)
+            if folder is None or _path_below_base(file.location) in in_use:
+                continue
+            if folder not in is_other_table:
+                is_other_table[folder] = _is_table(catalog, folder)
+            if not is_other_table[folder]:
+                yield file
 
 
 def _path_below_base(location: str) -> str:
