@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceRange
 from airflow_provider_ips.core.checkpoint.transitions import begin, commit, remember_detached
 from airflow_provider_ips.core.errors import CheckpointConflictError
+from airflow_provider_ips.core.history.selections import CapturePlan
 from airflow_provider_ips.core.identifiers import Source
-from airflow_provider_ips.core.planning.uncommitted import UncommittedCaptures
+from airflow_provider_ips.core.planning.uncommitted import UncommittedCaptures, refuse_after_full_refresh
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import Kind
 
@@ -66,3 +68,12 @@ def test_one_that_is_older_than_the_pending_capture_is_refused() -> None:
     after = remember_detached(pending, consumer=CONSUMER, detached=captured("detached", None, 40))
     assert after is not None
     assert UncommittedCaptures.of(after, EVENTS).last_end == at(40)
+
+
+def test_a_run_from_now_does_not_follow_a_full_capture_that_was_never_committed() -> None:
+    """Also where the consumer has no position yet: its job may have emptied the target and inserted nothing."""
+    begun = begin(None, consumer=CONSUMER, pending=captured("refresh", None, 10))
+    from_now = CapturePlan(kind=Kind.EMPTY, from_exclusive=None, to_inclusive=at(10))
+    with pytest.raises(CheckpointConflictError, match="and was never committed"):
+        refuse_after_full_refresh(begun, EVENTS, from_now)
+    refuse_after_full_refresh(begun, EVENTS, replace(from_now, kind=Kind.FULL))

@@ -1,5 +1,7 @@
 """Runs that failed after their capture may have written to the target; the next one takes them into account."""
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_provider_ips.core.errors import GapError
@@ -47,6 +49,19 @@ def test_a_rollback_to_the_checkpoint_is_refused_where_the_target_was_written():
         plan_capture(history, committed=start, settings=CHANGES, uncommitted=ended(attempted))
     assert plan_capture(history, committed=start, settings=CHANGES, uncommitted=ended(start)).is_empty
     assert plan_capture(history, committed=start, settings=CaptureSettings(), uncommitted=ended(attempted)).is_empty
+
+
+def test_a_first_run_from_now_is_refused_where_rows_that_were_rolled_back_were_written():
+    """By a detached run or a refresh before it."""
+    history = InMemoryHistory("db.t")
+    start = history.append()
+    written = history.append()
+    latest = replace(CHANGES, initial="latest")
+    assert plan_capture(history, committed=None, settings=latest, uncommitted=ended(written)).is_empty
+    history.rollback(start)
+
+    with pytest.raises(GapError, match="never committed"):
+        plan_capture(history, committed=None, settings=latest, uncommitted=ended(written))
 
 
 def test_of_several_failed_runs_none_may_be_rolled_back():

@@ -7,7 +7,7 @@ from dataclasses import replace
 from airflow_provider_ips.core.checkpoint.entries import SourceRange
 from airflow_provider_ips.core.errors import GapError
 from airflow_provider_ips.core.history.selections import CapturePlan
-from airflow_provider_ips.core.history.snapshots import TableHistory, position_of, take_evidence
+from airflow_provider_ips.core.history.snapshots import TableHistory, ancestors, position_of, take_evidence
 from airflow_provider_ips.core.lineage.expired_history import holds_what_it_held
 from airflow_provider_ips.core.lineage.named_positions import retained_end, starting_position
 from airflow_provider_ips.core.lineage.walk import (
@@ -135,6 +135,8 @@ def _nothing_to_process(history: TableHistory, committed: Position | None) -> Ca
 def _plan_first_run(history: TableHistory, settings: CaptureSettings, uncommitted: UncommittedCaptures) -> CapturePlan:
     initial = settings.start
     if initial.kind == "latest":
+        if uncommitted:  # of a refresh, or of a detached run
+            refuse_rolled_back(history, uncommitted, [s.snapshot_id for s in ancestors(history, history.head)])
         return _nothing_to_process(history, None)
     after = starting_position(history, snapshot_id=initial.snapshot_id, time_ms=initial.time_ms)
     lineage = prove_lineage(history, after=after, to=history.head)

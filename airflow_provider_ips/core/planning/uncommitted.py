@@ -67,7 +67,7 @@ def refuse_after_full_refresh(checkpoint: Checkpoint | None, source: Source, pla
     the next run would capture 4 and 5, and rows of 1 to 3 would be missing
     """
     found = () if checkpoint is None else checkpoint.uncommitted_of(source)
-    pending = next((c for c, r in found if r.kind is Kind.FULL and r.from_exclusive is not None), None)
+    pending = next((c for c, r in found if r.kind is Kind.FULL), None)
     if pending is None or plan.kind is Kind.FULL:
         return
     raise CheckpointConflictError(
