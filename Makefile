@@ -22,7 +22,7 @@ DONE ?=
 OWN_TARGETS := browser cascades components cookbook dbt examples/test_patterns.py playback topology
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-watch bench-state compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-dbt test-engines test-catalogs clean
+.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-objects bench-watch bench-state compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-dbt test-engines test-catalogs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ bench-capture: jars ## capture against Iceberg's Java API and PyIceberg, into do
 bench-pipeline: jars ## two stages in five ways on the same data: time, bytes, and who is right (an hour; PIPELINE_ARGS=--quick: minutes)
 	@case '$(PIPELINE_ARGS)' in *--publish*) uv pip install --quiet --constraint constraints.txt matplotlib ;; esac
 	@python -m benchmarks.pipeline $(PIPELINE_ARGS)
+
+bench-objects: jars ## capture, drop and gc on S3 with 10, 30 and 100 ms a request (half an hour; OBJECTS_ARGS='--delays 30')
+	@python -m benchmarks.objects $(OBJECTS_ARGS)
 
 bench-watch: env ## 200 watched tables on one triggerer: its loop's lag, calls to the catalog, append to event (2 minutes)
 	@python -m benchmarks.watch $(WATCH_ARGS)

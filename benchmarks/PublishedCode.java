@@ -5,6 +5,7 @@ import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
@@ -22,7 +23,7 @@ import org.apache.iceberg.util.SnapshotUtil;
  * the appends, make a table of the source's schema, and append to it each file that those snapshots added.
  *
  * Reads commands from standard input, one run each, so that whoever compares can take turns:
- *     database warehouse source target since
+ *     database warehouse source target since [property=value ...]
  */
 public class PublishedCode {
     private static final com.sun.management.OperatingSystemMXBean PROCESS =
@@ -32,7 +33,7 @@ public class PublishedCode {
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in));
         for (String command = commands.readLine(); command != null; command = commands.readLine()) {
             String[] words = command.split(" ");
-            try (JdbcCatalog catalog = open(words[0], words[1])) {
+            try (JdbcCatalog catalog = open(words)) {
                 System.out.println("RESULT " + run(catalog, words[2], words[3], Long.parseLong(words[4])));
             }
             // The garbage of one run is not to be paid for by the next.
@@ -41,11 +42,16 @@ public class PublishedCode {
         }
     }
 
-    private static JdbcCatalog open(String database, String warehouse) {
+    private static JdbcCatalog open(String[] words) {
+        Map<String, String> properties = new HashMap<>(Map.of(
+                "uri", "jdbc:sqlite:" + words[0], "warehouse", words[1], "jdbc.schema-version", "V1"));
+        for (int i = 5; i < words.length; i++) {
+            String[] pair = words[i].split("=", 2);
+            properties.put(pair[0], pair[1]);
+        }
         JdbcCatalog catalog = new JdbcCatalog();
         catalog.setConf(new Configuration());
-        catalog.initialize("lake", Map.of(
-                "uri", "jdbc:sqlite:" + database, "warehouse", warehouse, "jdbc.schema-version", "V1"));
+        catalog.initialize("lake", properties);
         return catalog;
     }
 
@@ -60,7 +66,9 @@ public class PublishedCode {
         long[] after = moved();
         Map<String, String> summary = made.currentSnapshot().summary();
         catalog.dropTable(into, false);
-        delete(Path.of(made.location().replaceFirst("^file:/*", "/")));
+        if (made.location().startsWith("file:")) {
+            delete(Path.of(made.location().replaceFirst("^file:/*", "/")));
+        }
         return "{\"wall_seconds\": " + wall / 1e9 + ", \"cpu_seconds\": " + cpu / 1e9 + ", \"peak_bytes\": " + peak()
                 + ", \"read_bytes\": " + (after[0] - before[0]) + ", \"written_bytes\": " + (after[1] - before[1])
                 + ", \"files\": " + summary.get("total-data-files") + ", \"records\": " + summary.get("total-records")

@@ -16,6 +16,8 @@ from benchmarks.generator import ICDC, SOURCE
 from benchmarks.measurements import Run
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from benchmarks.generator import Generated
 
 HERE: Final = Path(__file__).resolve().parent
@@ -86,6 +88,15 @@ class Java:
     def run(self, table: Generated) -> Run:
         """Once; the JVM is warm if it has run before."""
         words = (table.database, f"file://{table.warehouse}", SOURCE, _target(), table.since)
+        return _checked(self.name, table, self._run(words, table.shape.name))
+
+    def run_in_s3(self, database: Path, warehouse: str, properties: Mapping[str, str], since: int) -> Run:
+        """Once, on a table whose files are in S3."""
+        region = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "client.region": properties["s3.region"]}
+        pairs = [f"{key}={value}" for key, value in {**properties, **region}.items()]
+        return Run.parse(self._run((database, warehouse, SOURCE, _target(), since, *pairs), warehouse))
+
+    def _run(self, words: Sequence[object], table: str) -> dict[str, Any]:
         self._commands.write(" ".join(str(word) for word in words) + "\n")
         self._commands.flush()
         result = None
@@ -96,8 +107,8 @@ class Java:
                 break
         if result is None:
             self._errors.seek(0)
-            raise ContenderError(f"the Java program failed on {table.shape.name}:\n{self._errors.read()[-4000:]}")
-        return _checked(self.name, table, result)
+            raise ContenderError(f"the Java program failed on {table}:\n{self._errors.read()[-4000:]}")
+        return dict(result)
 
     @property
     def _commands(self) -> IO[str]:
@@ -133,6 +144,7 @@ def _class_path() -> str:
 
     spark = Path(pyspark.__file__).parent / "jars"
     jars = [*JARS.glob("iceberg-spark-runtime-*.jar"), *JARS.glob("sqlite-jdbc-*.jar")]
+    jars += JARS.with_name("servers").glob("iceberg-aws-bundle-*.jar")
     for name in _LOGGING_AND_HADOOP:
         jars += spark.glob(f"{name}-[0-9]*.jar")
     if not any(jar.name.startswith("iceberg") for jar in jars):

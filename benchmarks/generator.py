@@ -100,6 +100,11 @@ def generate(shape: Shape, cache: Path = CACHE) -> Generated:
     return made
 
 
+def write_metadata(shape: Shape, location: str, folder: Path) -> None:
+    """Write a table's metadata to a folder, as a store shows it at that location."""
+    _Table(shape, location, folder).write()
+
+
 def open_catalog(folder: Path) -> SqlCatalog:
     """The catalog that all contenders share."""
     return sqlite_catalog(folder, name=CATALOG)

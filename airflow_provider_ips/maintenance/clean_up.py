@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_ips import config
@@ -120,11 +122,11 @@ def plan_clean_up(
 
 def clean_up(catalog: Catalog, plan: CleanUpPlan) -> tuple[int, int]:
     """Drop the tables without purging them, and delete the files. Those deleted meanwhile are skipped."""
-    from airflow_provider_ips.iceberg.icdc.leftovers import delete_leftover, drop_icdc
+    from airflow_provider_ips.iceberg.icdc.leftovers import delete_leftovers, drop_icdc
 
     dropped = sum(drop_icdc(catalog, table.name) for table in plan.tables)
-    for owner, file in plan.files:
-        delete_leftover(owner, file)
+    for owner, files in groupby(plan.files, key=itemgetter(0)):
+        delete_leftovers(owner, [file for _, file in files])
     return dropped, len(plan.files)
 
 

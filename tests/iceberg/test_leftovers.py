@@ -10,7 +10,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.planning.plan import plan_capture
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
-from airflow_provider_ips.iceberg.icdc.leftovers import delete_leftover, find_icdc_tables, find_leftovers
+from airflow_provider_ips.iceberg.icdc.leftovers import delete_leftovers, find_icdc_tables, find_leftovers
 from airflow_provider_ips.iceberg.source.iceberg_source import open_source
 from tests.kit.icdc import build_icdc
 from tests.kit.local_tables import append, new_table, rows
@@ -64,9 +64,14 @@ def test_files_of_a_registered_table_are_no_leftovers(
 def test_a_leftover_beside_a_registered_table_is_found_once(tmp_path: Path) -> None:
     """Under one of the spellings, and deleting it leaves the table whole."""
     catalog = captured(tmp_path, f"file://{tmp_path}", f"{tmp_path}/icdc")
-    left = tmp_path / "icdc" / ICDC.partition(".")[2] / "metadata" / f"{'b' * 12}-m0.avro"
-    left.write_bytes(b"of an attempt that died")
-    (found,) = find_leftovers(catalog, "icdc", find_icdc_tables(catalog, "icdc"))
-    delete_leftover(catalog, found)
-    assert not left.exists()
+    folder = tmp_path / "icdc" / ICDC.partition(".")[2] / "metadata" / ("b" * 12)
+    folder.mkdir()
+    left = [folder / "m0.avro", folder / "snap.avro"]
+    for file in left:
+        file.write_bytes(b"of an attempt that died")
+    (folder / "notes.txt").write_bytes(b"of somebody else")
+    found = list(find_leftovers(catalog, "icdc", find_icdc_tables(catalog, "icdc")))
+    delete_leftovers(catalog, found)
+    assert len(found) == len(left)
+    assert [file.name for file in folder.iterdir()] == ["notes.txt"]
     assert rows(catalog, ICDC) == [1, 2]

@@ -65,8 +65,8 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("io", [with_fsspec(Unreadable(auto_mkdir=True)), with_arrow(Unreadable(auto_mkdir=True))])
 def test_the_storage_copies_within_itself(source: Path, tmp_path: Path, io: FileIO) -> None:
-    """No byte passes through this process."""
-    assert copy_file(io, io, f"file://{source}", f"file://{tmp_path}/target") == len(BYTES)
+    """No byte passes through this process, so nobody has counted them here."""
+    assert copy_file(io, io, f"file://{source}", f"file://{tmp_path}/target") is None
     assert (tmp_path / "target").read_bytes() == BYTES
 
 

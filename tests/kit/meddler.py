@@ -53,6 +53,7 @@ class Meddler:
         self.address = f"http://127.0.0.1:{port}{self.behind.path}"
         self._meddlings: list[Meddling] = []
         self._held: list[Callable[[], object]] = []
+        self.requests: list[tuple[str, str]] = []
         self.connections: set[socket.socket] = set()
         self.guard: Callable[[str, Mapping[str, str]], bool] = lambda _path, _headers: True
 
@@ -107,6 +108,7 @@ class _Handler(Handler):
     def handle_request(self) -> None:
         proxy: Meddler = self.server.meddler  # type: ignore[attr-defined]
         body = self.read_body()
+        proxy.requests.append((self.command, self.path))
         # Bound now: by the time a held request is released, this handler has had others on its connection.
         pass_on = functools.partial(_pass_on, proxy.behind.netloc, self.command, self.path, self.headers.items(), body)
         fault = proxy.fault_for(self.command, self.path)

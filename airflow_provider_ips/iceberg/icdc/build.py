@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -10,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
 
-from airflow_provider_ips.core.errors import CatalogError, IcdcConflictError
+from airflow_provider_ips.core.errors import CatalogError, IcdcConflictError, IpsError
 from airflow_provider_ips.core.history.selections import Selection
 from airflow_provider_ips.core.identifiers import TableIdentifier
 from airflow_provider_ips.iceberg.foreign_errors import foreign_errors, outcome_is_unknown, remedy_for
+from airflow_provider_ips.iceberg.icdc.attempt_files import AttemptFiles
 from airflow_provider_ips.iceberg.icdc.metadata import (
     IDENTITY,
     PREFIX,
@@ -24,11 +24,13 @@ from airflow_provider_ips.iceberg.icdc.metadata import (
     icdc_snapshot_id,
 )
 from airflow_provider_ips.iceberg.icdc.namespace import cannot_register
-from airflow_provider_ips.iceberg.icdc.transfer import move_manifest
+from airflow_provider_ips.iceberg.icdc.transfer import measured_copy, move_manifest
 from airflow_provider_ips.iceberg.manifests.counts import MovedManifest
 from airflow_provider_ips.iceberg.manifests.lists import write_manifest_list
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
 from airflow_provider_ips.iceberg.storage.files import is_local
+from airflow_provider_ips.iceberg.storage.listing import list_files
+from airflow_provider_ips.iceberg.storage.requests import LOCAL_AT_ONCE, requests_at_once
 from airflow_provider_ips.redaction import cause_without_secrets, redacted_message
 
 if TYPE_CHECKING:
@@ -37,15 +39,12 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-PARALLEL_COPIES: Final = 8
-PARALLEL_LOCAL_COPIES: Final = 2
-"""Of local files: a third thread only takes the interpreter away from the two that copy."""
-MANIFESTS_A_BATCH: Final = 16
-"""Manifests that a thread gets at once: handing over one takes as long as copying a small one."""
+LOCAL_MANIFESTS_A_BATCH: Final = 16
+"""Manifests that a thread gets at once: handing over one takes as long as copying a small one on a local disk."""
 
 
 class Build:
-    """One attempt to make one ICDC table. Its file names have the attempt's own mark: no two attempts share a file."""
+    """One attempt to make one ICDC table."""
 
     def __init__(
         self, catalog: Catalog, source: IcebergSource, identity: Identity, location: str, *, io: FileIO
@@ -55,20 +54,21 @@ class Build:
         self._identity = identity
         self._location = location
         self._io = io
-        self._attempt = secrets.token_hex(6)
-        self._snapshot_id = icdc_snapshot_id(identity.fingerprint)
+        self._files = AttemptFiles(location)
         self._written: list[str] = []
+        self._snapshot_id = icdc_snapshot_id(identity.fingerprint)
 
     def move(self, selections: Sequence[Selection]) -> list[MovedManifest]:
         """Copy or splice the manifests, several at a time; delete what was written if one fails."""
-        jobs = [(selection, self._path(f"m{i}.avro")) for i, selection in enumerate(selections)]
-        threads = PARALLEL_LOCAL_COPIES if is_local(self._io, self._location) else PARALLEL_COPIES
-        batches = [jobs[i : i + MANIFESTS_A_BATCH] for i in range(0, len(jobs), MANIFESTS_A_BATCH)]
-        if len(batches) < threads:
-            batches = [[job] for job in jobs]
+        jobs = [(selection, self._own(self._files.manifest(i))) for i, selection in enumerate(selections)]
+        local = is_local(self._io, self._location)
+        threads = LOCAL_AT_ONCE if local else requests_at_once(self._catalog.properties)
+        size = LOCAL_MANIFESTS_A_BATCH if local and len(jobs) > threads * LOCAL_MANIFESTS_A_BATCH else 1
+        batches = [jobs[i : i + size] for i in range(0, len(jobs), size)]
         try:
             with ThreadPoolExecutor(max_workers=max(1, min(threads, len(batches)))) as pool:
                 moved = list(chain.from_iterable(pool.map(self._move_batch, batches)))
+            moved = self._measured(moved)
         except BaseException:
             self._delete_written()
             raise
@@ -78,12 +78,31 @@ class Build:
         source, io = self._source, self._source.table.io
         return [move_manifest(io, self._io, source.listed(s.manifest), s, path) for s, path in jobs]
 
+    def _measured(self, moved: Sequence[MovedManifest]) -> list[MovedManifest]:
+        """Look up the sizes of what the storage copied by itself, in one listing for a thousand of them."""
+        if all(m.copy_of is None for m in moved):
+            return list(moved)
+        try:
+            listed = {file.location: file.size_bytes for file in list_files(self._io, self._files.folder)}
+        except IpsError:  # not everybody who may read and write files may list them
+            listed = {}
+        return [
+            m
+            if m.copy_of is None or m.manifest is None
+            else measured_copy(
+                self._io,
+                m.copy_of,
+                path := m.manifest.manifest_path,
+                len(self._io.new_input(path)) if (size := listed.get(path)) is None else size,
+            )
+            for m in moved
+        ]
+
     def publish(self, target: TableIdentifier, moved: Sequence[MovedManifest], *, equality_deletes: int) -> None:
         """Write manifest list and metadata, then register the table."""
-        manifest_list = self._path("snap.avro")
+        manifest_list = self._own(self._files.manifest_list)
         manifests = [m.manifest for m in moved if m.manifest is not None]
-        # Java reads the version before the first dash, and logs a stack trace at every load if there is none.
-        metadata_path = self._own(f"00000-{self._attempt}.metadata.json")
+        metadata_path = self._own(self._files.metadata_file)
         try:
             write_manifest_list(
                 self._io.new_output(manifest_list),
@@ -151,21 +170,16 @@ class Build:
             else f"{remedy_for(error)}. A retry uses the table if it exists by then",
         )
 
-    def _path(self, name: str) -> str:
-        return self._own(f"{self._attempt}-{name}")
-
-    def _own(self, name: str) -> str:
-        path = f"{self._location}/metadata/{name}"
+    def _own(self, path: str) -> str:
         self._written.append(path)
         return path
 
     def _delete_written(self) -> None:
         """Delete what this attempt wrote. A file that cannot be deleted now is left over, and does no harm."""
-        for path in self._written:
-            try:
-                self._io.delete(path)
-            except foreign_errors():
-                continue
+        try:
+            self._files.delete(self._io, lambda: self._written, threads=requests_at_once(self._catalog.properties))
+        except foreign_errors():
+            return
 
 
 def _unsettled(target: TableIdentifier, error: Exception | None, second_error: Exception) -> CatalogError:

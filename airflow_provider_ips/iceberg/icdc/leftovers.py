@@ -16,16 +16,19 @@ from pyiceberg.io import load_file_io
 
 from airflow_provider_ips.core.identifiers import NAME_DIGEST, Source, TableIdentifier, icdc_table_name
 from airflow_provider_ips.iceberg.foreign_errors import translate_errors
+from airflow_provider_ips.iceberg.icdc.attempt_files import FILE_PATTERN, MANIFEST_LIST, AttemptFiles
 from airflow_provider_ips.iceberg.icdc.metadata import CONSUMER, IDENTITY, PREFIX, load_if_exists, refuse_other_table
 from airflow_provider_ips.iceberg.icdc.namespace import namespace_location, normalized_path
 from airflow_provider_ips.iceberg.manifests.lists import ManifestList
 from airflow_provider_ips.iceberg.storage.listing import StoredFile, list_files
+from airflow_provider_ips.iceberg.storage.requests import delete_files, delete_folder, requests_at_once
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
 
+_WORTH_A_LISTING: Final = 4
 _NOT_DROPPED: Final = "The table or some of its metadata is still there; no file of the source was touched"
 
 
@@ -41,33 +44,42 @@ def drop_icdc(catalog: Catalog, icdc_table: str) -> bool:
             consequence="Dropping it could destroy somebody's data, so it was left alone",
             remedy="drop it yourself if you are sure",
         )
-        folder = f"{table.metadata.location.rstrip('/')}/metadata/"
-        files = [path for path in metadata_files(table) if path.startswith(folder)]
+        threads = requests_at_once(catalog.properties)
+        attempt = AttemptFiles.of_untouched_table(table.metadata)
+        files = (
+            [] if attempt else _own_files(table)
+        )  # what an engine added is named only by what is about to be deleted
         try:
-            catalog.drop_table(
-                TableIdentifier.parse(icdc_table).parts
-            )  # without purge, which would delete the source's data files
+            # Without purge, which would delete the source's data files.
+            catalog.drop_table(TableIdentifier.parse(icdc_table).parts)
         except NoSuchTableError:
             return False
-        for path in files:
-            with suppress(FileNotFoundError):  # an earlier drop was interrupted after it had deleted this file
-                table.io.delete(path)
+        if attempt is None:
+            delete_files(table.io, files, threads=threads)
+            return True
+        attempt.delete(table.io, lambda: _own_files(table), threads=threads)
+        if table.metadata_location != attempt.metadata_file:  # Nessie writes its own
+            delete_files(table.io, [table.metadata_location], threads=1)
     return True
 
 
-def metadata_files(table: Table) -> list[str]:
-    """Every file of a table's metadata, as the metadata spells its path: metadata.json, manifest lists, manifests."""
+def _own_files(table: Table) -> list[str]:
+    """Every file of a table's metadata below its own location: metadata.json, manifest lists, manifests."""
     lists = [snapshot.manifest_list for snapshot in table.metadata.snapshots]
-    files = [table.metadata_location, *lists]
+    files = [table.metadata_location, *lists, *_listed_manifests(table, lists)]
+    folder = f"{table.metadata.location.rstrip('/')}/metadata/"
+    return [path for path in files if path.startswith(folder)]
+
+
+def _listed_manifests(table: Table, lists: Sequence[str]) -> Iterator[str]:
     for path in lists:
         with suppress(FileNotFoundError):  # a clean-up by age has deleted it; the other files are deleted all the same
-            files += [manifest.manifest_path for manifest in ManifestList(table.io, path).all()]
-    return files
+            yield from (manifest.manifest_path for manifest in ManifestList(table.io, path).all())
 
 
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """Patterns for the names of a table's folder and of its metadata files. No other file is ever deleted."""
+    """Patterns for a table's folder, and for its files below ``metadata/``. No other file is ever deleted."""
 
     folder: re.Pattern[str]
     file: re.Pattern[str]
@@ -75,15 +87,12 @@ class FileNames:
     def folder_of(self, location: str, base: str) -> str | None:
         """The folder of the table to which a file belongs by its path and name; None for any other file."""
         match location.removeprefix(f"{base}/").split("/"):
-            case [folder, "metadata", file] if self.folder.fullmatch(folder) and self.file.fullmatch(file):
+            case [folder, "metadata", *file] if self.folder.fullmatch(folder) and self.file.fullmatch("/".join(file)):
                 return folder
         return None
 
 
-ICDC_FILES: Final = FileNames(
-    re.compile(r"[a-z][a-z0-9_]*_[0-9a-f]{20}"),
-    re.compile(r"[0-9a-f]{12}-[a-z0-9\-]+\.avro|00000-[0-9a-f]{12}\.metadata\.json"),
-)
+ICDC_FILES: Final = FileNames(re.compile(r"[a-z][a-z0-9_]*_[0-9a-f]{20}"), FILE_PATTERN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +104,8 @@ class FoundIcdcTable:
     made_at_ms: int
     location: str
     files: frozenset[str]
+    """Those that say which are in use: a manifest list of ours stands for all files of its folder."""
+
     gc_enabled: bool
 
 
@@ -179,7 +190,7 @@ def find_unreferenced_files(
         is_other_table = dict.fromkeys(known, False)
         for file in list_files(io, base):
             folder = file_names.folder_of(file.location, base)
-            if folder is None or _path_below_base(file.location) in in_use:
+            if folder is None or not in_use.isdisjoint(_names_of_use(file.location)):
                 continue
             if folder not in is_other_table:
                 is_other_table[folder] = _is_table(catalog, folder)
@@ -187,28 +198,44 @@ def find_unreferenced_files(
                 yield file
 
 
-def _path_below_base(location: str) -> str:
-    """Folder, ``metadata`` and file name, which are the same whether a base is spelled ``file:/`` or ``file:///``.
+def _names_of_use(location: str) -> tuple[str, str]:
+    """What says that a file is in use: itself, or the manifest list of the attempt that wrote it."""
+    return _path_below_base(location), _path_below_base(f"{location.rpartition('/')[0]}/{MANIFEST_LIST}")
 
-    File names are random: two files that are the same in all three are one file, or else one is kept in vain.
+
+def _path_below_base(location: str) -> str:
+    """The last three parts of a path, which are the same whether a base is spelled ``file:/`` or ``file:///``.
+
+    One of them is random: two files that are the same in all three are one file, or else one is kept in vain.
     """
     return "/".join(location.split("/")[-3:])
 
 
-def delete_leftover(catalog: Catalog, file: StoredFile) -> None:
-    """Delete one file that :func:`find_leftovers` found."""
-    with translate_errors(f"deleting {file.location}"):
-        load_file_io(dict(catalog.properties), file.location).delete(file.location)
+def delete_leftovers(catalog: Catalog, files: Sequence[StoredFile]) -> None:
+    """Delete files that :func:`find_leftovers` found: as a folder, where it holds nothing else."""
+    folders: dict[str, list[str]] = {}
+    for file in files:
+        folders.setdefault(file.location.rpartition("/")[0], []).append(file.location)
+    threads = requests_at_once(catalog.properties)
+    for folder, paths in folders.items():
+        with translate_errors(f"deleting {len(paths)} files in {folder}"):
+            io = load_file_io(dict(catalog.properties), folder)
+            if len(paths) >= _WORTH_A_LISTING and {file.location for file in list_files(io, folder)} == set(paths):
+                delete_folder(io, folder)
+            else:
+                delete_files(io, paths, threads=threads)
 
 
 def _found_table(name: str, table: Table) -> FoundIcdcTable:
     metadata = table.metadata
+    attempt = AttemptFiles.of_untouched_table(metadata)
+    own = [attempt.metadata_file, attempt.manifest_list] if attempt else _own_files(table)
     return FoundIcdcTable(
         name=name,
         consumer=metadata.properties[CONSUMER],
         made_at_ms=metadata.last_updated_ms,
         location=metadata.location.rstrip("/"),
-        files=frozenset(metadata_files(table)),
+        files=frozenset([table.metadata_location, *own]),
         gc_enabled=metadata.properties.get("gc.enabled", "true").lower() != "false",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -35,10 +36,16 @@ def can_be_copied(selection: Selection) -> bool:
 def copy_manifest(source_io: FileIO, target_io: FileIO, manifest: ManifestFile, path: str) -> MovedManifest:
     """Copy every byte. Entries inherit the same numbers, because the new list describes the manifest as the old one."""
     copied = copy_file(source_io, target_io, manifest.manifest_path, path)
+    moved = _as_listed(with_fields(manifest, manifest_path=path))
+    return replace(moved, copy_of=manifest) if copied is None else measured_copy(target_io, manifest, path, copied)
+
+
+def measured_copy(io: FileIO, manifest: ManifestFile, path: str, copied: int) -> MovedManifest:
+    """Compare a copy's size with what the manifest list says of it."""
     if copied < manifest.manifest_length:
         raise count_mismatch(manifest.manifest_path, f"{copied} bytes", f"{manifest.manifest_length}")
     if copied > manifest.manifest_length:
-        _check_entries(target_io, manifest, path)  # it was overwritten, or is listed with too small a length
+        _check_entries(io, manifest, path)  # it was overwritten, or is listed with too small a length
     return _as_listed(with_fields(manifest, manifest_path=path, manifest_length=copied))
 
 

@@ -77,6 +77,8 @@ class MovedManifest:
     files: int = 0
     records: int = 0
     size_bytes: int | None = None
+    copy_of: ManifestFile | None = None
+    """The manifest that the storage copied by itself, until the copy's size is known as well."""
 
 
 class EntryTally:

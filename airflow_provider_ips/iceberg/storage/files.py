@@ -6,6 +6,7 @@ import gzip
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -68,8 +69,8 @@ class _RawStream(RawIOBase):
         super().close()
 
 
-def copy_file(source_io: FileIO, target_io: FileIO, source: str, target: str) -> int:
-    """Copy a file and return its size in bytes. ``target`` must not exist yet.
+def copy_file(source_io: FileIO, target_io: FileIO, source: str, target: str) -> int | None:
+    """Copy a file. ``target`` must not exist yet. Return its size in bytes, or None where the storage copied by itself.
 
     The storage copies by itself only if source and target are read and written by one client with one set of
     credentials: a catalog may hand out credentials table by table, and those of one table need not open the other.
@@ -80,15 +81,23 @@ def copy_file(source_io: FileIO, target_io: FileIO, source: str, target: str) ->
     copy_in_storage = _copy_in_storage(source_io, target_io, source, target)
     if copy_in_storage is not None:
         try:
-            return copy_in_storage()
+            copy_in_storage()
         except Exception:  # noqa: BLE001, S110 - storage clients raise errors of their own
             pass  # a permission or an operation that is missing: the stream below works, or raises what is wrong
+        else:
+            return None
     return _copy_as_stream(source_io, target_io, source, target)
 
 
 def is_local(io: FileIO, path: str) -> bool:
     """Whether a path lies on this machine's file system, where copies wait for the processor, not for a server."""
     return _local_path(io, path) is not None
+
+
+def fsspec_client(io: FileIO, path: str) -> Any:  # noqa: ANN401 - fsspec has no types
+    """The client that opens a path, where it is one of fsspec's; else None."""
+    # Only a file knows the account of an Azure location: get_fs is not given the location.
+    return io.new_input(path)._fs if hasattr(io, "get_fs") else None  # type: ignore[attr-defined] # noqa: SLF001
 
 
 def _local_path(io: FileIO, path: str) -> str | None:
@@ -113,35 +122,31 @@ def _new_local_file(path: str) -> RawFile:
         return open(path, "xb", buffering=0)  # noqa: PTH123 - as above
 
 
-def _copy_in_storage(source_io: FileIO, target_io: FileIO, source: str, target: str) -> Callable[[], int] | None:
+def _copy_in_storage(source_io: FileIO, target_io: FileIO, source: str, target: str) -> Callable[[], object] | None:
     """Return the copy that the storage can make by itself; None if source and target have different clients."""
     if isinstance(source_io, PyArrowFileIO) and isinstance(target_io, PyArrowFileIO):
         return _copy_by_arrow(source_io, target_io, source, target)
-    if hasattr(source_io, "get_fs") and hasattr(target_io, "get_fs"):
-        # Only a file knows the account of an Azure location: get_fs is not given the location.
-        source_fs, target_fs = (io.new_input(path)._fs for io, path in ((source_io, source), (target_io, target)))  # type: ignore[attr-defined] # noqa: SLF001
-        if source_fs == target_fs:
-            return _with_size(lambda: source_fs.cp_file(source, target), target_io, target)
-    return None
+    source_fs, target_fs = fsspec_client(source_io, source), fsspec_client(target_io, target)
+    if source_fs is None or source_fs != target_fs:
+        return None
+    if hasattr(source_fs, "call_s3"):
+        return partial(_copy_in_s3, source_fs, source, target)
+    return partial(source_fs.cp_file, source, target)
 
 
 def _copy_by_arrow(
     source_io: PyArrowFileIO, target_io: PyArrowFileIO, source: str, target: str
-) -> Callable[[], int] | None:
+) -> Callable[[], object] | None:
     *source_place, source_path = source_io.parse_location(source, source_io.properties)
     *target_place, target_path = target_io.parse_location(target, target_io.properties)
     source_fs, target_fs = source_io.fs_by_scheme(*source_place), target_io.fs_by_scheme(*target_place)
-    if not source_fs.equals(target_fs):
-        return None
-    return _with_size(lambda: source_fs.copy_file(source_path, target_path), target_io, target)
+    return partial(source_fs.copy_file, source_path, target_path) if source_fs.equals(target_fs) else None
 
 
-def _with_size(copy: Callable[[], object], target_io: FileIO, target: str) -> Callable[[], int]:
-    def copy_and_size() -> int:
-        copy()
-        return len(target_io.new_input(target))
-
-    return copy_and_size
+def _copy_in_s3(system: Any, source: str, target: str) -> None:  # noqa: ANN401 - s3fs has no types
+    """Copy by the one request that it takes: ``cp_file`` looks up the size first, for objects of more than 5 GB."""
+    (from_bucket, from_key, _), (bucket, key, _) = system.split_path(source), system.split_path(target)
+    system.call_s3("copy_object", CopySource={"Bucket": from_bucket, "Key": from_key}, Bucket=bucket, Key=key)
 
 
 def _copy_as_stream(source_io: FileIO, target_io: FileIO, source: str, target: str) -> int:

@@ -1,0 +1,1 @@
+"""What capture, drop and gc cost on an object store that is far away."""
