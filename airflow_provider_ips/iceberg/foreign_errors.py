@@ -110,6 +110,10 @@ _MAY_STILL_BE_PROCESSED: Final = frozenset({408, 425, 502, 503, 504})
 """A gateway that got no answer in time does not know whether the server will carry the request out."""
 
 
+_REFUSED_BY_DATABASE: Final = frozenset({"ProgrammingError", "IntegrityError", "DataError", "NotSupportedError"})
+"""By Python's rules for database clients: the statement is wrong or not allowed, so it was not carried out."""
+
+
 def outcome_is_unknown(error: Exception) -> bool:
     """Whether a request that failed with this error may still be carried out, even after a look for its effect."""
     from pyiceberg import exceptions
@@ -119,6 +123,8 @@ def outcome_is_unknown(error: Exception) -> bool:
         return status in _MAY_STILL_BE_PROCESSED
     if isinstance(error, exceptions.CommitStateUnknownException | exceptions.ServiceUnavailableError):
         return True
+    if "sqlalchemy" in _packages_of(error):
+        return _REFUSED_BY_DATABASE.isdisjoint(each.__name__ for each in type(error).__mro__)
     # PyIceberg's other errors are the catalog's decision. All else is a broken connection, or an unreadable answer.
     return type(error).__module__ != exceptions.__name__
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlalchemy.exc
 from pyiceberg.catalog.sql import SqlCatalog
 
 from airflow_provider_ips.core.errors import CatalogError, InputError
@@ -172,3 +173,23 @@ def test_a_nested_namespace_where_the_catalog_has_none_is_refused(tmp_path: Path
     with pytest.raises(InputError, match="does not nest namespaces"):
         check_icdc_namespace(Flat(plain.name, **plain.properties), "lake.icdc")
     check_icdc_namespace(plain, "lake.icdc")
+
+
+@pytest.mark.parametrize(
+    ("error", "unknown"),
+    [
+        (sqlalchemy.exc.ProgrammingError("INSERT INTO iceberg_tables", {}, Exception("permission denied")), False),
+        (sqlalchemy.exc.OperationalError("INSERT INTO iceberg_tables", {}, Exception("connection lost")), True),
+    ],
+    ids=["a statement that the database refused", "a connection that was lost"],
+)
+def test_what_a_database_refused_was_not_carried_out(tmp_path: Path, error: Exception, *, unknown: bool) -> None:
+    """So the files go at once; after a lost connection they stay, for the table may exist."""
+    catalog = Faulty("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
+    for namespace in ("db", "icdc"):
+        catalog.create_namespace(namespace)
+    append(new_table(catalog), 1, 2)
+    catalog.register = error
+    with pytest.raises(CatalogError):
+        capture(catalog, "db.t", into="icdc.x")
+    assert bool(list(files_under(f"file://{tmp_path}/warehouse/icdc"))) is unknown
