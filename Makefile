@@ -19,10 +19,10 @@ WORKERS ?= 2
 # What `make test` leaves out below tests/: folders that are done already.
 DONE ?=
 # Tests that take long, and have targets of their own: below tests/system/.
-OWN_TARGETS := browser cascades components cookbook dbt examples/test_patterns.py playback topology
+OWN_TARGETS := browser cascades components cookbook dbt lineage examples/test_patterns.py playback topology
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-objects bench-watch bench-state compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-dbt test-engines test-catalogs clean
+.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-objects bench-watch bench-state compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-catalogs clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,10 @@ test-cookbook: env ## every recipe parsed and rendered with its real provider, i
 	@scripts/environment cookbook --editable .
 	.cache/cookbook/bin/python -m pytest tests/system/cookbook $(PYTEST_ARGS)
 
+test-lineage: env ## what captures and commits report by OpenLineage, with Airflow's provider, in an environment of its own
+	@scripts/environment lineage --editable .
+	.cache/lineage/bin/python -m pytest tests/system/lineage $(PYTEST_ARGS)
+
 test-dbt: jars ## dbt models over captured tables, with dbt's session method on Spark, in an environment of its own
 	@scripts/environment dbt
 	pytest tests/system/dbt $(PYTEST_ARGS)
@@ -139,11 +143,12 @@ fix: env ## let the formatter and the linter repair what they can
 	ruff format
 	ruff check --fix
 
-constraints: env ## resolve constraints.txt and those of cookbook and dbt anew; what still fits stays (UPGRADE=1: newest of everything)
+constraints: env ## resolve constraints.txt and those of cookbook, lineage and dbt anew; what still fits stays (UPGRADE=1: newest of everything)
 	uv pip compile --quiet --universal --python-version 3.11 --extra spark --extra dev --extra bench --no-annotate \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make constraints' \
 		$(if $(UPGRADE),--upgrade) --output-file constraints.txt pyproject.toml
 	UPGRADE=$(UPGRADE) scripts/environment cookbook --lock pyproject.toml
+	UPGRADE=$(UPGRADE) scripts/environment lineage --lock pyproject.toml
 	UPGRADE=$(UPGRADE) scripts/environment dbt --lock
 
 build: env ## source distribution and wheel into dist/

@@ -22,9 +22,13 @@ def convert_asset(asset: Asset, lineage_context: object) -> Dataset:  # noqa: AR
     """Translate an asset to a dataset. All branches of a table are one dataset."""
     from airflow.providers.common.compat.openlineage.facet import Dataset
 
-    uri = TableUri.parse(asset.uri)
-    namespace, name = naming(uri, _connection_facts(uri.iceberg_conn_id))
+    namespace, name = dataset_name(TableUri.parse(asset.uri))
     return Dataset(namespace=namespace, name=name)
+
+
+def dataset_name(uri: TableUri) -> tuple[str, str]:
+    """Return namespace and name of a table, by what its connection says of the catalog."""
+    return naming(uri, _connection_facts(uri.iceberg_conn_id))
 
 
 def naming(uri: TableUri, catalog: Mapping[str, Any]) -> tuple[str, str]:

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
+    from airflow.providers.openlineage.extractors.base import OperatorLineage
     from airflow.sdk import Context
     from airflow.sdk.definitions.xcom_arg import PlainXComArg
 
     from airflow_provider_ips.core.checkpoint.store import CheckpointStore
+    from airflow_provider_ips.core.results.capture_record import CaptureRecord
     from airflow_provider_ips.core.settings import SourceTable
 
 
@@ -184,6 +186,8 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
         self.backfill_partitions = backfill_partitions
         self.checked_sources()
 
+    _captured: CaptureRecord | None = None
+
     if TYPE_CHECKING:
         # Airflow's own type of `output` has no `[...]`, though what it returns has.
         @property
@@ -237,7 +241,7 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
             chunk=self.chunk,
             backfill_partitions=lambda: self.render_template(self.backfill_partitions, context),
         )
-        record = CaptureRun(context=context, parameters=parameters).execute()
+        record = self._captured = CaptureRun(context=context, parameters=parameters).execute()
         for line in capture_lines(record, is_committed=is_committed):
             self.log.info("%s", line)
         for key, value in xcoms_of(record, sources):
@@ -247,3 +251,9 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
             skip_downstream(context, self)
         elif record.is_empty and self.skip_if_empty:
             skip_downstream(context, self, direct_only=not self.ignore_downstream_trigger_rules)
+
+    def get_openlineage_facets_on_complete(self, _task_instance: object) -> OperatorLineage | None:
+        """Report the sources and the captured tables, if Airflow's OpenLineage provider is installed: it calls this."""
+        from airflow_provider_ips.assets.lineage import capture_lineage
+
+        return None if self._captured is None else capture_lineage(self._captured)

@@ -14,7 +14,10 @@ from airflow_provider_ips.runs import events, evidence
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from airflow.providers.openlineage.extractors.base import OperatorLineage
     from airflow.sdk import Asset, Context
+
+    from airflow_provider_ips.core.results.capture_record import CaptureRecord
 
 
 ICDC_RETENTION = ("next_commit", "drop", "keep")
@@ -81,6 +84,8 @@ class IpCommitOperator(CommitTask):
         check_target(self)
         depend_on_capture(self)
 
+    _committed: CaptureRecord | None = None
+
     def resolve_template_files(self) -> None:
         """Attach and check, too: Airflow calls this once it has read the DAG file, so that the graph is complete."""
         super().resolve_template_files()
@@ -102,6 +107,15 @@ class IpCommitOperator(CommitTask):
         report = commit_capture(
             context, self, icdc_retention=self.icdc_retention, partition_events=self.partition_events
         )
+        self._committed = report.record
         for line in (*commit_lines(report), *event_lines(report, self.target_assets)):
             self.log.info("%s", line)
         context["ti"].xcom_push(key="commit", value=report.to_json())
+
+    def get_openlineage_facets_on_complete(self, _task_instance: object) -> OperatorLineage | None:
+        """Report the sources and the targets, if Airflow's OpenLineage provider is installed: it calls this."""
+        from airflow_provider_ips.assets.lineage import commit_lineage
+
+        if self._committed is None:
+            return None
+        return commit_lineage(self._committed, self.target_assets, self.verify_target)
