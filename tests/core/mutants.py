@@ -124,6 +124,12 @@ MUTANTS = (
     ),
     mutant("ranges of other sources are forgotten", TRANSITIONS, "_left_uncommitted", only("return ()")),
     mutant("a replay is not shown", TRANSITIONS, "begin_replay", only("return checkpoint")),
+    mutant(
+        "a replay leaves what was captured since to be committed",
+        TRANSITIONS,
+        "begin_replay",
+        without_keyword("replace", "pending"),
+    ),
     mutant("superseded captures are forgotten", TRANSITIONS, "_superseded_ids", only("return ()")),
     mutant("history has no end", TRANSITIONS, "_append", at_the_end("return everything")),
     mutant(

@@ -264,12 +264,60 @@ def test_what_an_abandoned_job_may_have_written_stays_known():
     assert abandon(document, wrote_nothing=True).begun == abandon(begun, wrote_nothing=True).begun == ()
 
 
+def replay_of(day: int, kind: Kind = Kind.RANGE, /, **ranges: tuple[int | None, int]) -> PendingCapture:
+    return PendingCapture(
+        capture_id=f"replay {day}",
+        run=run(day),
+        started_at_ms=3,
+        ranges=tuple(
+            SourceRange(
+                source=Source(f"db.{name}"),
+                kind=kind,
+                from_exclusive=None if start is None else at(start),
+                to_inclusive=at(end),
+                icdc_table=f"icdc.{name}_{day}",
+            )
+            for name, (start, end) in ranges.items()
+        ),
+    )
+
+
+def test_a_rewind_into_the_range_of_an_unfinished_replay_is_refused():
+    """Its job may have removed rows of the whole range, and the next run would capture a part of them."""
+    document = committed(committed(None, 1, events=10, users=10), 2, events=20, users=20)
+    replayed = begin_replay(document, replay_of(2, events=(10, 20), users=(10, 20)))
+    with pytest.raises(CheckpointConflictError, match="did not commit that") as caught:
+        rewind_source(replayed, source=EVENTS, position=at(15))
+    assert "clear that run again" in caught.value.remedy
+    with pytest.raises(CheckpointConflictError, match="users"):
+        rewind_source(replayed, source=EVENTS, position=at(5))
+    given_up = abandon(replayed, wrote_nothing=True)
+    assert rewind_source(given_up, source=EVENTS, position=at(15)).position_of(EVENTS) == at(15)
+
+
+def test_a_rewind_to_before_an_unfinished_replay_remembers_what_it_wrote():
+    """The next run captures the whole range, and knows where it ended."""
+    document = committed(committed(None, 1, events=10), 2, events=20)
+    replayed = begin_replay(document, replay_of(2, events=(10, 20)))
+    back = rewind(replayed, capture_id=document.history[-1].capture_id)
+    assert (back.position_of(EVENTS), back.replaying) == (at(10), None)
+    assert {r.to_inclusive for _, r in back.uncommitted_of(EVENTS)} == {at(20)}
+
+
+def test_a_rewind_does_not_forget_that_all_rows_were_being_replaced():
+    """A range since then would lack the rows before it, so only another refresh can follow."""
+    document = committed(committed(None, 1, events=10), 2, events=20)
+    replayed = begin_replay(document, replay_of(2, Kind.FULL, events=(10, 20)))
+    back = rewind(replayed, capture_id=document.history[-1].capture_id)
+    assert Kind.FULL in {r.kind for _, r in back.uncommitted_of(EVENTS)}
+
+
 def test_a_replay_is_abandoned_only_if_its_job_wrote_nothing():
     """The next range has no trace of rows that it may have removed."""
-    document = captured(committed(None, 1, events=10), 2, events=20)
-    assert document.pending is not None
-    replayed = begin_replay(document, document.pending)
-    assert abandon(replayed).replaying == document.pending
+    replayed = begin_replay(committed(None, 1, events=10), replay_of(1, events=(None, 10)))
+    with pytest.raises(InputError, match="not committed") as caught:
+        abandon(replayed)
+    assert "--wrote-nothing" in caught.value.remedy
     assert abandon(replayed, wrote_nothing=True).replaying is None
 
 

@@ -280,8 +280,32 @@ def test_another_task_of_the_run_neither_retries_nor_replays():
     assert isinstance(resolve_capture(daily.document, run(1), "two"), Fresh)
 
 
-def test_a_replay_leaves_a_pending_capture_alone():
-    """The newest committed run is cleared while a later, failed run is pending: that one stays pending."""
+def test_a_late_commit_after_a_replay_is_refused():
+    """The replay has written older rows over those of a later run that failed, so that one captures again."""
+    daily = Pipeline()
+    daily.commit(daily.capture(run(1), events=10))
+    failed = daily.capture(run(2), events=20)
+    assert daily.document is not None
+    replay = resolve_capture(daily.document, run(1))
+    assert isinstance(replay, Replay)
+    shown = PendingCapture(
+        capture_id=replay.committed.capture_id, run=run(1), started_at_ms=2, ranges=replay.committed.ranges
+    )
+    daily.document = begin_replay(daily.document, shown)
+    assert begin_replay(daily.document, shown) is daily.document
+    daily.commit(shown, replay=True)
+    with pytest.raises(CheckpointConflictError, match="wrote its older rows again"):
+        daily.commit(failed)
+    assert daily.stands_at() == at(10)
+    assert failed.capture_id in daily.document.known_ids
+    assert [r.to_inclusive for _, r in daily.document.uncommitted_of(EVENTS)] == [at(20)]
+    again = daily.capture(run(2), events=30)
+    assert daily.commit(again).outcome is CommitOutcome.ADVANCED
+    assert set(failed.icdc_tables) <= set(daily.dropped)
+
+
+def test_a_replay_without_rows_leaves_a_pending_capture_alone():
+    """The newest committed run is cleared while a later, failed run is pending; it has no job, so it is not shown."""
     daily = Pipeline()
     done = daily.capture(run(1), events=10)
     daily.commit(done)

@@ -31,7 +31,14 @@ from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceR
 from airflow_provider_ips.core.checkpoint.manual_changes import abandon, plan_move, reset, rewind, rewind_source
 from airflow_provider_ips.core.checkpoint.resolution import Replay, Retry, new_capture_id, resolve_capture
 from airflow_provider_ips.core.checkpoint.store import InMemoryStore
-from airflow_provider_ips.core.checkpoint.transitions import CommitOutcome, CommitResult, begin, commit, settle_empty
+from airflow_provider_ips.core.checkpoint.transitions import (
+    CommitOutcome,
+    CommitResult,
+    begin,
+    begin_replay,
+    commit,
+    settle_empty,
+)
 from airflow_provider_ips.core.errors import CheckpointConflictError, CheckpointError
 from airflow_provider_ips.core.identifiers import Source, digest
 from airflow_provider_ips.core.positions import Position, RunIdentity
@@ -95,6 +102,7 @@ class Consumer(RuleBasedStateMachine):
         self.order: list[RunIdentity] = []
         self.began: dict[str, tuple[SourceRange, ...]] = {}
         self.abandoned: set[str] = set()
+        self.written_over: set[str] = set()
         self.last: dict[Source, int] = dict.fromkeys(SOURCES, 0)
         self.dropped: set[str] = set()
         self.places: dict[Source, set[int]] = {source: set() for source in SOURCES}
@@ -140,11 +148,27 @@ class Consumer(RuleBasedStateMachine):
         if isinstance(found, Replay):
             assert who == self.order[-1]
             assert found.committed.ranges == self.committed[found.committed.capture_id]
-            return Taken(found.committed.capture_id, who, found.committed.ranges, replay=True)
+            return self.replay(read, found, crash=crash)
         if isinstance(found, Retry):
             assert found.pending.ranges == self.began[found.pending.capture_id]
             return Taken(found.pending.capture_id, who, found.pending.ranges, replay=False)
         return self.capture_fresh(read, who, bound, crash=crash)
+
+    def replay(self, read: Checkpoint | None, found: Replay, *, crash: bool) -> Taken | None:
+        """A committed range once more: it is shown to other runs before its job writes over what they wrote."""
+        assert read is not None
+        done = found.committed
+        assert done.run is not None
+        if crash:
+            return None
+        shown = PendingCapture(
+            capture_id=done.capture_id, run=done.run, started_at_ms=self.clock, ranges=done.ranges, task_id=done.task_id
+        )
+        after = begin_replay(read, shown)
+        assert after.replaying == shown
+        self.write(after, read)
+        self.written_over |= {capture.capture_id for capture in read.begun}
+        return Taken(done.capture_id, done.run, done.ranges, replay=True)
 
     def capture_fresh(self, read: Checkpoint | None, who: RunIdentity, bound: int, *, crash: bool) -> Any:
         capture_id = new_capture_id(read, consumer=CONSUMER, run=who)
@@ -193,7 +217,10 @@ class Consumer(RuleBasedStateMachine):
         if result is None:
             return
         assert set(result.drop).isdisjoint(r.icdc_table for r in taken.ranges), "its job may be cleared and run again"
-        if result.outcome is not CommitOutcome.ADVANCED:
+        if result.outcome is CommitOutcome.REPLAYED:
+            assert result.checkpoint.positions == read.positions
+            self.write(result.checkpoint, read)
+        elif result.outcome is not CommitOutcome.ADVANCED:
             assert result.checkpoint is read
             assert taken.capture_id in self.committed or result.outcome is not CommitOutcome.ALREADY_DONE
         elif crash != "before the write":
@@ -222,6 +249,7 @@ class Consumer(RuleBasedStateMachine):
 
     def advanced(self, taken: Taken, result: CommitResult) -> None:
         assert taken.capture_id not in self.committed
+        assert taken.capture_id not in self.written_over, "a replay has written older rows over its own"
         assert result.checkpoint.pending is None
         assert result.checkpoint.history[-1].ranges == taken.ranges
         self.committed[taken.capture_id] = taken.ranges

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,7 +14,7 @@ from airflow_provider_ips.core.checkpoint.entries import (
     SourcePosition,
     SourceRange,
 )
-from airflow_provider_ips.core.checkpoint.transitions import is_past
+from airflow_provider_ips.core.checkpoint.transitions import is_past, without_commit
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
 from airflow_provider_ips.core.identifiers import Source, digest
 from airflow_provider_ips.core.positions import Position, RunIdentity
@@ -152,8 +152,7 @@ def abandon(checkpoint: Checkpoint, *, wrote_nothing: bool = False) -> Checkpoin
             consequence="Without knowing of it, the next runs would leave its rows as they are",
             remedy="let a run process them; if its job wrote nothing, or the target was repaired: --wrote-nothing",
         )
-    given_up = _went_back(checkpoint, checkpoint.positions, checkpoint.history)
-    return replace(given_up, replaying=checkpoint.replaying)
+    return _went_back(checkpoint, checkpoint.positions, checkpoint.history)
 
 
 def with_intervention(changed: Checkpoint, *, who: str, verb: str, now_ms: int) -> Checkpoint:
@@ -171,6 +170,7 @@ def _went_back(
     the next range (10, 30] has no trace of it, unless it knows that somebody has written it
     """
     starts = {p.source: p.position for p in positions}
+    _refuse_after_start_of_replay(checkpoint, starts)
     undone = PendingCapture(
         capture_id=digest(checkpoint.consumer, "undone", str(checkpoint.revision), length=32),
         run=RunIdentity(dag_id=checkpoint.consumer, run_id="undone", map_index=-1, run_after=""),
@@ -187,16 +187,14 @@ def _went_back(
             if p.position != starts.get(p.source)
         ),
     )
-    # Under another id, so that their late commits still fail.
     begun = (
         replace(
-            c,
-            capture_id=digest(c.capture_id, "undone", length=32),
+            without_commit(c),
             ranges=tuple(
                 replace(r, from_exclusive=starts.get(r.source), icdc_table=None, before_table=None) for r in c.ranges
             ),
         )
-        for c in checkpoint.begun
+        for c in (*checkpoint.begun, *_replays(checkpoint))
     )
     return replace(
         _without_pending(checkpoint),
@@ -207,9 +205,34 @@ def _went_back(
     )
 
 
+def _refuse_after_start_of_replay(checkpoint: Checkpoint, starts: Mapping[Source, Position]) -> None:
+    """Refuse a position from which the next run would not capture all that an unfinished replay may have removed.
+
+    committed (0, 10]; its run was cleared, deleted the keys of those rows from the target, and failed
+    back to 5, or to 10 if only empty captures followed: rows of (0, 5] would be missing
+    """
+    for r in (r for replay in _replays(checkpoint) for r in replay.ranges):
+        position = starts.get(r.source)
+        start = r.from_exclusive
+        if position != start and not (position is None or (start is not None and is_past(start, position))):
+            raise CheckpointConflictError(
+                f"the run of consumer {checkpoint.consumer!r} that committed up to {r.to_inclusive} in "
+                f"{r.source.label!r} was cleared, captured its range again, and did not commit that",
+                consequence=f"Its job may have removed rows from before {position}, which the next run would not "
+                "capture",
+                remedy="clear that run again and let it commit, or go back to before its range by `airflow ips rewind "
+                f"--run-id`; if its job wrote nothing, `airflow ips abandon --consumer {checkpoint.consumer} "
+                "--wrote-nothing`",
+            )
+
+
+def _replays(checkpoint: Checkpoint) -> tuple[PendingCapture, ...]:
+    return () if checkpoint.replaying is None else (checkpoint.replaying,)
+
+
 def _without_pending(checkpoint: Checkpoint) -> Checkpoint:
     """Remove all captures that are not committed; the next commit releases their ICDC tables."""
-    begun = (*checkpoint.begun, *(() if checkpoint.replaying is None else (checkpoint.replaying,)))
+    begun = (*checkpoint.begun, *_replays(checkpoint))
     tables = dict.fromkeys((*checkpoint.retained, *(table for c in begun for table in c.icdc_tables)))
     return replace(checkpoint, pending=None, replaying=None, uncommitted=(), retained=tuple(tables))
 

@@ -27,6 +27,7 @@ from airflow_provider_ips.core.checkpoint.entries import (
 )
 from airflow_provider_ips.core.checkpoint.resolution import new_capture_id
 from airflow_provider_ips.core.errors import CheckpointConflictError
+from airflow_provider_ips.core.identifiers import digest
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import Kind
 
@@ -111,13 +112,34 @@ def _refuse_older_than_pending(current: Checkpoint, detached: PendingCapture, ah
 def begin_replay(checkpoint: Checkpoint, replay: PendingCapture) -> Checkpoint:
     """Show other runs that a cleared run processes the newest committed range again, before it has any table.
 
-    Until its commit the target may hold a part of that range twice, or lack it. Returns the very same checkpoint if it
-    shows this replay already.
+    Until its commit the target may hold a part of that range twice, or lack it. What was captured since can no longer
+    be committed:
+
+    committed (0, 10]; (10, 20] was captured and written, and its run died; now the rows of (0, 10] are written over it
+    a late commit of (10, 20] would leave them there; a new capture from 10 includes what that run has written
+
+    Returns the very same checkpoint if it shows this replay already.
     """
     known = checkpoint.replaying
     if known is not None and (known.capture_id, known.ranges) == (replay.capture_id, replay.ranges):
         return checkpoint
-    return replace(checkpoint, revision=checkpoint.revision + 1, replaying=replay)
+    return replace(
+        checkpoint,
+        revision=checkpoint.revision + 1,
+        pending=None,
+        replaying=replay,
+        uncommitted=tuple(without_commit(capture) for capture in checkpoint.begun),
+        retained=_union(checkpoint.retained, _tables(checkpoint.pending)),
+    )
+
+
+def without_commit(capture: PendingCapture) -> PendingCapture:
+    """Remember a capture under another id, so that its late commit fails. What its job may have written stays known."""
+    return replace(
+        capture,
+        capture_id=digest(capture.capture_id, "undone", length=32),
+        supersedes=(*capture.supersedes, capture.capture_id)[-MAX_SUPERSEDED:],
+    )
 
 
 def settle_empty(
@@ -379,8 +401,8 @@ def _position_differs(checkpoint: Checkpoint, pending: PendingCapture) -> Checkp
 def _unknown_capture(capture_id: str, run: RunIdentity, why: str) -> CheckpointConflictError:
     return CheckpointConflictError(
         f"capture {capture_id} of run {run} cannot be committed: {why}",
-        consequence="It was abandoned, reset or rewound since it began, so nothing moves; its rows may be captured "
-        "again",
+        consequence="Since it began it was abandoned, reset or rewound, or the run before it was cleared and wrote its "
+        "older rows again; so nothing moves, and its rows may be captured again",
         remedy="see `airflow ips history`, then clear the capture task and all tasks after it",
     )
 
