@@ -121,7 +121,7 @@ THEMES: Final[dict[str, Theme]] = {
         traits={"format_version": (2, 3, 3)},
     ),
     "failed runs": Theme(
-        motifs=("a run fails and another follows", "a run is cleared"),
+        motifs=("a run fails and another follows", "a run is cleared", "a replay writes over a run"),
         kinds=(*CHANGES, "compact", "append_again", "upsert", "rollback"),
         jobs=("merge", "filter", "complete", "insert"),
         chances={"clear": 0.4, "late_commit": 0.3},
@@ -236,6 +236,13 @@ class _Scene:
                 *self.perhaps(self.table_action(), 0.3),
                 ("clear", 0, random.choice(("", "half", "wrote"))),
                 run,
+            ],
+            "a replay writes over a run": lambda: [
+                run,
+                self.table_action(CHANGES),
+                ("run", "wrote"),
+                ("clear", 1, ""),
+                ("late_commit", random.randint(0, 2)),
             ],
             "a full refresh fails": lambda: [
                 run,

@@ -7,7 +7,7 @@ none; its name in `KNOWN` is played then.
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
@@ -24,6 +24,8 @@ from tests.model.story import failure_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from airflow_provider_ips.core.checkpoint.document import Checkpoint
+    from airflow_provider_ips.core.checkpoint.entries import PendingCapture
     from airflow_provider_ips.core.history.selections import CapturePlan
     from airflow_provider_ips.core.history.snapshots import SnapshotFacts, TableHistory
     from airflow_provider_ips.core.planning.uncommitted import UncommittedCaptures
@@ -96,6 +98,11 @@ def _without_warning(*args: Any, **keywords: Any) -> CapturePlan:
     return _plan_live_files(*args, **{**keywords, "warnings": ()})
 
 
+def _replay_beside_pending(checkpoint: Checkpoint, replay: PendingCapture) -> Checkpoint:
+    """A replay left the pending capture as it was, to be committed later."""
+    return replace(checkpoint, revision=checkpoint.revision + 1, replaying=replay)
+
+
 def _despite_restored_rows(
     history: TableHistory, after: Position, involved: object, files: object, *, is_superset: bool
 ) -> tuple[str | None, str]:
@@ -149,6 +156,11 @@ DEFECTS: Final = (
         name="E15: a cleared run that died has done nothing",
         theme="failed runs",
         planted={"airflow_provider_ips.runs.pending.refuse_after_replay": lambda *_: None},
+    ),
+    Defect(
+        name="a run is committed over whose rows a replay has written",
+        theme="failed runs",
+        planted={"airflow_provider_ips.runs.pending.begin_replay": _replay_beside_pending},
     ),
     Defect(
         name="a retry of all rows has no warning",
