@@ -154,11 +154,13 @@ def _rules(request: CaptureRequest, source: PlannedSource) -> str:
 
 
 def _mark(request: CaptureRequest, source: PlannedSource) -> str:
-    return selection_mark(_rules(request, source), source.plan)
+    from airflow_provider_ips.iceberg.icdc.metadata import read_as
+
+    return selection_mark(_rules(request, source), source.plan, read_as(source.history))
 
 
 def marks(request: CaptureRequest, sources: Sequence[PlannedSource]) -> list[str]:
-    """Identify what each source's plan selects, and by which settings."""
+    """Identify what each source's plan selects, by which settings, and how it is read."""
     return [_mark(request, source) for source in sources]
 
 

@@ -146,7 +146,7 @@ class RepeatedRange(CaptureKind):
 
     now_ms: int
     variant: str = ""
-    """What a replay selects by other settings than the committed capture; empty for the very same selection."""
+    """What a replay selects by other settings or another schema than the committed capture; else empty."""
 
     @property
     def capture_id(self) -> str:
@@ -179,7 +179,7 @@ class RepeatedRange(CaptureKind):
         )
 
     def other_selection(self, sources: Sequence[PlannedSource]) -> str:
-        """Identify what is selected now; empty if it is what the earlier attempt selected, by the same settings."""
+        """Identify what is selected now; empty if it is what the earlier attempt selected, and read the same way."""
         now = marks(self.request, sources)
         before = [self._by_source[source.table.source].selection for source in sources]
         return "" if now == before else digest(*now)
@@ -266,14 +266,15 @@ class PendingRun:
         return self._with_advice(publish(self.request, self.catalog, kind, sources), sources)
 
     def _capture_corrected(self) -> CaptureRecord:
-        """Capture again from the checkpoint, by other settings than those of the run's earlier attempt.
+        """Capture again from the checkpoint, by other settings or another schema than the run's earlier attempt.
 
         The tables of that attempt have other rows, so the new ones have other names. Its range is superseded as that of
         a run that failed.
         """
         record = self._capture_new()
         warning = (
-            "an earlier attempt of this run captured by other settings; this one captured from the checkpoint again"
+            "an earlier attempt of this run captured by other settings, or by another schema of the source; this one "
+            "captured from the checkpoint again"
         )
         return replace(record, sources=tuple(_with_warnings(source, warning) for source in record.sources))
 

@@ -102,6 +102,22 @@ def test_a_superset_that_is_to_be_complete_is_captured_as_new(lake, events, job,
     assert counted == found
 
 
+def test_a_retry_after_the_source_got_another_schema_has_new_tables(lake, events, job, pipeline, run_dag):
+    """Those of the first attempt have columns that the source does not have any more."""
+    first, at = attempt(pipeline("renamed_column"), job, run_dag, fails=True)
+    with events.refresh().update_schema() as update:
+        update.rename_column("day", "date")
+
+    ran = run_dag(pipeline("renamed_column"), at=at)
+    name = ran.xcom("db.events")
+
+    assert set(ran.states.values()) == {"success"}, ran.errors
+    assert name != first.xcom("db.events")
+    assert lake.load_table(name).schema() == events.refresh().schema()
+    assert "another schema" in str(ran.xcom("capture")["sources"][0]["warnings"])
+    assert job.seen == [[1, 2, 3]]
+
+
 def test_a_cleared_run_that_is_to_refuse_other_operations_refuses_them(events, job, pipeline, run_dag):
     """The first attempt skipped a delete; with the correction nothing is handed over, and nothing moves."""
     run_dag(pipeline("corrected_fail", **SKIP))

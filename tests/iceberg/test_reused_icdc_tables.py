@@ -81,16 +81,44 @@ def test_another_filter_under_the_same_name_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("options", [SKIP, CHANGES, COMPLETE])
 def test_the_same_settings_use_what_is_there(catalog: SqlCatalog, options: dict[str, Any]) -> None:
-    """Even if the source has gained a column and rows since."""
+    """Even if the source has gained a property that no reader goes by since."""
     since, until = first_snapshot(catalog), head(catalog.load_table("db.t"))
     first = capture(catalog, "db.t", since=since, until=until, into="icdc.x", **options)
     made = catalog.load_table("icdc.x").metadata_location
-    table = catalog.load_table("db.t")
-    with table.update_schema() as update:
-        update.add_column("more", StringType())
+    with catalog.load_table("db.t").transaction() as change:
+        change.set_properties({"owner": "ada"})
     again = capture(catalog, "db.t", since=since, until=until, into="icdc.x", **options)
     assert again == first
     assert catalog.load_table("icdc.x").metadata_location == made
+
+
+@pytest.mark.parametrize("options", [SKIP, CHANGES])
+@pytest.mark.parametrize("alter", ["add", "rename", "replace", "name mapping"])
+def test_another_schema_of_the_source_is_another_capture(
+    catalog: SqlCatalog, options: dict[str, Any], alter: str
+) -> None:
+    """A column that was dropped and added again would have its old values in the table that is there."""
+    since, until = first_snapshot(catalog), head(catalog.load_table("db.t"))
+    capture(catalog, "db.t", since=since, until=until, into="icdc.x", **options)
+    table = catalog.load_table("db.t")
+    if alter == "name mapping":
+        with table.transaction() as change:
+            change.set_properties({"schema.name-mapping.default": '[{"field-id": 1, "names": ["id"]}]'})
+    else:
+        with table.update_schema() as update:
+            if alter == "add":
+                update.add_column("more", StringType())
+            if alter == "rename":
+                update.rename_column("note", "remark")
+            if alter == "replace":
+                update.delete_column("note")
+    if alter == "replace":
+        with table.update_schema() as update:
+            update.add_column("note", StringType())
+    with pytest.raises(IcdcConflictError, match=r"ips\.read-as"):
+        capture(catalog, "db.t", since=since, until=until, into="icdc.x", **options)
+    made = capture(catalog, "db.t", since=since, until=until, into="icdc.y", **options)
+    assert made.icdc_table == "icdc.y"
 
 
 def append_to(table: Table) -> None:

@@ -161,6 +161,11 @@ def _drop(catalog: Catalog, name: str) -> bool:
     return catalog.icdc.pop(name, None) is not None
 
 
+def _read_as(source: object) -> str:
+    """The model's tables have one schema."""
+    return ""
+
+
 def _usual_gap_ms(history: object) -> None:
     """No advice about retention."""
 
@@ -232,6 +237,8 @@ def model_catalog() -> Iterator[None]:
     replaced = {
         "airflow_provider_ips.iceberg.source.iceberg_source.open_source": _open_source,
         "airflow_provider_ips.iceberg.icdc.tables.prepare_icdc": _prepare,
+        "airflow_provider_ips.iceberg.icdc.tables.read_as": _read_as,
+        "airflow_provider_ips.iceberg.icdc.metadata.read_as": _read_as,
         "airflow_provider_ips.iceberg.icdc.namespace.check_icdc_namespace": _check_namespace,
         "airflow_provider_ips.iceberg.icdc.leftovers.drop_icdc": _drop,
         "airflow_provider_ips.iceberg.icdc.earlier_attempt.find_earlier_tables": _find_earlier_tables,

@@ -165,8 +165,10 @@ class Consumer:
             resolution=resolve_capture(checkpoint, run.identity),
             now_ms=self._now_ms,
         )
-        attempt = self._attempt(run, _as_xcom(capture.execute()))
-        for source in attempt.record.sources:
+        record = _as_xcom(capture.execute())
+        is_again = record.capture_id in self.attempts
+        attempt = self._attempt(run, record)
+        for source in () if is_again else record.sources:  # a retry begins where the first attempt did
             if checkpoint is None or checkpoint.position_of(source.source) is None:
                 self._seed(attempt, source)
         return attempt

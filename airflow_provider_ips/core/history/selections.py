@@ -94,9 +94,9 @@ class CapturePlan:
         return self.from_exclusive, self.to_inclusive
 
 
-def selection_mark(rules: str, plan: CapturePlan) -> str:
-    """Combine the settings that choose rows with what they chose, so that a change of either shows."""
-    return f"{digest(rules)}.{plan.selection}"
+def selection_mark(rules: str, plan: CapturePlan, read_as: str) -> str:
+    """Combine the settings that choose rows, the schema they are read by, and what was chosen: any change shows."""
+    return f"{digest(rules)}.{read_as}.{plan.selection}"
 
 
 def has_rules(mark: str | None, rules: str) -> bool:

@@ -65,9 +65,15 @@ def refuse_after_full_refresh(checkpoint: Checkpoint | None, source: Source, pla
 
     committed up to 3; a run captured all rows up to 5, deleted them from the target, and failed before it inserted
     the next run would capture 4 and 5, and rows of 1 to 3 would be missing
+
+    A first run may be corrected to start at a snapshot or time by ``initial``: whoever names one says that the target
+    has the rows before it. "latest" names none, so it is refused, too.
     """
     found = () if checkpoint is None else checkpoint.uncommitted_of(source)
-    pending = next((c for c, r in found if r.kind is Kind.FULL), None)
+    names_start = plan.kind is not Kind.EMPTY
+    pending = next(
+        (c for c, r in found if r.kind is Kind.FULL and not (r.from_exclusive is None and names_start)), None
+    )
     if pending is None or plan.kind is Kind.FULL:
         return
     raise CheckpointConflictError(

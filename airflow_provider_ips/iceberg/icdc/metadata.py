@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.refs import SnapshotRef
 
+    from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
+
 
 PREFIX: Final = "ips."
 IDENTITY: Final = f"{PREFIX}identity"
@@ -45,6 +47,9 @@ SELECTION: Final = f"{PREFIX}selection"
 SETTINGS: Final = f"{PREFIX}settings"
 """The settings that chose them."""
 
+READ_AS: Final = f"{PREFIX}read-as"
+"""Identifies what readers go by: the source's schema, partitioning and properties as they are copied."""
+
 WRITTEN: Final = f"{PREFIX}written"
 """Hashes of schema, partitioning, properties and manifests as they were written: a later change shows by them."""
 
@@ -63,6 +68,7 @@ class Identity:
     to_inclusive: Position
     selection: str
     settings: str
+    read_as: str
     extra: Mapping[str, str]
 
     @property
@@ -83,6 +89,7 @@ class Identity:
             KIND: self.kind,
             SELECTION: self.selection,
             SETTINGS: self.settings,
+            READ_AS: self.read_as,
             TABLE_UUID: self.to_inclusive.table_uuid,
             FROM_SNAPSHOT_ID: "" if start is None or start.snapshot_id is None else str(start.snapshot_id),
             TO_SNAPSHOT_ID: str(self.to_inclusive.snapshot_id),
@@ -173,6 +180,15 @@ def _properties(source: TableMetadata) -> dict[str, str]:
         for key, value in source.properties.items()
         if key in READER_PROPERTIES or key.startswith(READER_PREFIXES)
     }
+
+
+def read_as(source: IcebergSource) -> str:
+    """Identify what an ICDC table made now would copy of its source besides files.
+
+    A column is renamed between two attempts: the table of the first has the old name, so it is not what the second
+    would make.
+    """
+    return digest(json.dumps(written_parts(source.metadata, _properties(source.metadata), ()), sort_keys=True))
 
 
 _OF_CATALOGS: Final = "nessie."

@@ -16,7 +16,7 @@ from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
 from airflow_provider_ips.iceberg.foreign_errors import translate_errors
 from airflow_provider_ips.iceberg.gc_pause import gc_paused
 from airflow_provider_ips.iceberg.icdc.build import Build
-from airflow_provider_ips.iceberg.icdc.metadata import Identity
+from airflow_provider_ips.iceberg.icdc.metadata import Identity, read_as
 from airflow_provider_ips.iceberg.icdc.namespace import check_outside_source, file_access, icdc_location
 from airflow_provider_ips.iceberg.icdc.transfer import preview_manifest
 from airflow_provider_ips.iceberg.manifests.counts import MovedManifest
@@ -145,6 +145,7 @@ def _identity(source: IcebergSource, plan: CapturePlan, rules: str, extra: Mappi
         to_inclusive=plan.to_inclusive,
         selection=plan.selection,
         settings=rules,
+        read_as=read_as(source),
         extra=extra,
     )
 
