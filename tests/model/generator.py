@@ -47,6 +47,7 @@ TABLE_ACTIONS: Final[dict[str, Callable[[Random, int], Action]]] = {
     "forget_metadata": lambda _, t: ("forget_metadata", t),
     "upgrade": lambda _, t: ("upgrade", t),
     "recreate": lambda _, t: ("recreate", t),
+    "replace_table": lambda r, t: ("replace_table", t, r.randint(0, 5), r.choice((0, 1, 2, 5))),
 }
 CHANGES: Final = ("drop_files", "drop_place", "merge_on_read", "merge_on_read", "undelete", "copy_on_write")
 TOGETHER: Final = {"fork": ("switch", "publish"), "switch": ("fork", "publish"), "publish": ("fork", "switch")}
@@ -89,7 +90,7 @@ THEMES: Final[dict[str, Theme]] = {
     ),
     "emptied tables": Theme(
         motifs=("a table is emptied",),
-        kinds=("drop_all", "drop_place", "recreate", "rollback", "drop_files", "expire"),
+        kinds=("drop_all", "drop_place", "recreate", "replace_table", "rollback", "drop_files", "expire"),
         chances={"full": 0.4, "clear": 0.2},
         settings={"on_gap": ("full", "full", "fail")},
         crashes=0.3,
@@ -280,7 +281,7 @@ class _Scene:
             "a table is emptied": lambda: [
                 *self.perhaps(self.table_action(("append",))),
                 ("run", random.choice(("", "", "wrote"))),
-                self.table_action(("drop_all", "drop_all", "recreate")),
+                self.table_action(("drop_all", "drop_all", "recreate", "replace_table")),
                 *self.perhaps(self.table_action()),
                 random.choice((run, ("full", "moves"))),
             ],

@@ -296,6 +296,20 @@ class Table:
         self.deleted = []
         self._create()
 
+    def replace_table(self, which: int, count: int) -> None:
+        """CREATE OR REPLACE TABLE: the uuid and the snapshots stay, and the head has no parent.
+
+        ``count``: AS SELECT takes the rows of so many files, and writes them to a new one; with 0 there is no snapshot.
+        """
+        paths, place = self._paths(), 0
+        taken = [file for file in self.state.data if file.path in paths[which % max(len(paths), 1) :][:count]]
+        rows = [StoredRow(read.row, None) for read in self._read(taken)]
+        self.deleted += [row for row in self._live_rows() if row not in {stored.row for stored in rows}]
+        self.on = MAIN
+        self._jump(None)
+        if rows:
+            self._commit("append", add=[self._file(rows, place)])
+
     # how
 
     def _create(self) -> None:
@@ -386,12 +400,12 @@ class Table:
         self.only_removed[snapshot_id] = bool(remove) and not add and operation != "replace"
 
     def _jump(self, snapshot_id: int | None) -> None:
-        assert snapshot_id is not None
         self.jumps += 1
         self.heads[MAIN] = self.ledger.head_id = snapshot_id
         at_ms = self.ledger.last_id * 1000 + 100 + self.jumps
         self.shown.append((at_ms, snapshot_id))
-        self.ledger.log.append((at_ms, snapshot_id))
+        if snapshot_id is not None:
+            self.ledger.log.append((at_ms, snapshot_id))
 
     def _expire(self, ids: Collection[int], parents: str) -> None:
         snapshots = self.ledger.snapshots
