@@ -492,6 +492,7 @@ def test_a_range_that_was_rolled_back_leaves_its_failed_run_pending(events, job,
     assert ran.states == {"capture": "success", "work": "skipped", "commit": "skipped"}
     assert len(pending.supersedes) == 1
     assert job.seen == [[1, 2, 3], [5]]
+    assert "stay in the target: remove them" in str(ran.xcom("capture")["sources"][0]["warnings"])
 
 
 def test_a_mapped_task_group_captures_and_commits_each_source_by_itself(lake, events, job, run_dag):

@@ -51,6 +51,22 @@ def test_a_rollback_to_the_checkpoint_is_refused_where_the_target_was_written():
     assert plan_capture(history, committed=start, settings=CaptureSettings(), uncommitted=ended(attempted)).is_empty
 
 
+def test_a_log_of_appends_warns_of_rows_that_were_rolled_back():
+    """A failed run may have inserted them. A log takes nothing back, so nothing else would ever tell."""
+    history = InMemoryHistory("db.t")
+    start = history.append()
+    attempted = history.append()
+    appends = CaptureSettings()
+    assert plan_capture(history, committed=start, settings=appends, uncommitted=ended(attempted)).warnings == ()
+    history.rollback(start)
+    idle = plan_capture(history, committed=start, settings=appends, uncommitted=ended(attempted))
+    history.append()
+    following = plan_capture(history, committed=start, settings=appends, uncommitted=ended(attempted))
+
+    assert [warning.rpartition(": ")[2] for warning in (*idle.warnings, *following.warnings)] == ["remove them"] * 2
+    assert plan_capture(history, committed=start, settings=appends).warnings == ()
+
+
 def test_a_first_run_from_now_is_refused_where_rows_that_were_rolled_back_were_written():
     """By a detached run or a refresh before it."""
     history = InMemoryHistory("db.t")

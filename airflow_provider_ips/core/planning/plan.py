@@ -19,7 +19,12 @@ from airflow_provider_ips.core.lineage.walk import (
 )
 from airflow_provider_ips.core.planning.live_files import plan_full_capture, plan_live_files, plan_resync
 from airflow_provider_ips.core.planning.ranges import cut_to_limits, judge_range, plan_range, without_limits
-from airflow_provider_ips.core.planning.uncommitted import ALL_COMMITTED, UncommittedCaptures, refuse_rolled_back
+from airflow_provider_ips.core.planning.uncommitted import (
+    ALL_COMMITTED,
+    UncommittedCaptures,
+    refuse_rolled_back,
+    rolled_back_rows,
+)
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Decision, Kind
 from airflow_provider_ips.core.settings import CaptureSettings
@@ -36,13 +41,20 @@ def plan_capture(
 
     ``uncommitted`` are captures from ``committed`` whose runs may have written to the target. A capture of changes
     takes them into account. For a log of appends they make no difference, except that a first run of all rows is
-    captured even if there are none any more.
+    captured even if there are none any more, and that a warning names rows that may have been rolled back.
     """
     if committed is None and settings.start.kind == "full":
         even_if_empty = bool(uncommitted)
         return plan_full_capture(history, history.head, None, settings, uncommitted, even_if_empty=even_if_empty)
-    if not settings.captures_changes:
-        uncommitted = ALL_COMMITTED
+    if settings.captures_changes:
+        return _plan_next(history, committed, settings, uncommitted)
+    plan = _plan_next(history, committed, settings, ALL_COMMITTED)
+    return replace(plan, warnings=(*plan.warnings, *rolled_back_rows(history, uncommitted)))
+
+
+def _plan_next(
+    history: TableHistory, committed: Position | None, settings: CaptureSettings, uncommitted: UncommittedCaptures
+) -> CapturePlan:
     if committed is None:
         return _plan_first_run(history, settings, uncommitted)
     if _is_at_head(history, committed):

@@ -10,7 +10,7 @@ from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import SourceRange
 from airflow_provider_ips.core.errors import CheckpointConflictError, GapError
 from airflow_provider_ips.core.history.selections import CapturePlan
-from airflow_provider_ips.core.history.snapshots import TableHistory
+from airflow_provider_ips.core.history.snapshots import TableHistory, ancestors
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Kind
@@ -115,3 +115,20 @@ def refuse_rolled_back(history: TableHistory, uncommitted: UncommittedCaptures, 
         remedy="rebuild the target: `airflow ips reset`, then a run with initial='full'; if the job of that run wrote "
         "nothing, `airflow ips abandon`",
     )
+
+
+def rolled_back_rows(history: TableHistory, uncommitted: UncommittedCaptures) -> tuple[str, ...]:
+    """Warn of rows that a log of appends may keep, though they are not in the source any more.
+
+    A log takes nothing back: neither what was inserted and committed nor what a failed run inserted.
+    """
+    line = {snapshot.snapshot_id for snapshot in ancestors(history, history.head)} if uncommitted else set()
+    lost = next((end for end in uncommitted.ends if end.snapshot_id not in (None, *line)), None)
+    if lost is None:
+        return ()
+    warning = (
+        f"a run that was never committed captured up to {lost}, which the lineage of branch {history.branch!r} does "
+        "not show any more. If that was rolled back, and not only expired, rows that its job inserted are not in the "
+        "source any more, and stay in the target: remove them"
+    )
+    return (warning,)
