@@ -33,6 +33,8 @@ class RowTable:
     states: list[tuple[Position, frozenset[Row]]] = field(default_factory=list)
     again: set[Row] = field(default_factory=set)
     """Rows of files that were removed and added again: new to a capture of changes, though they look the same."""
+    has_restored: bool = False
+    """A delete file was removed, and rows came back by that."""
     next_key: int = 0
     next_version: int = 0
 
@@ -109,6 +111,7 @@ class RowTable:
         delete = self.deletes[which % len(self.deletes)]
         rows = self.read(self.data, [d for d in self.deletes if d != delete])
         if len({key for key, _ in rows}) == len(rows):
+            self.has_restored = True
             self._commit("overwrite", remove=[delete])
 
     def compact(self, first: int, count: int) -> None:
