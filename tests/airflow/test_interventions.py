@@ -133,6 +133,36 @@ def test_clearing_after_the_commit_moves_nothing(events, job, gate, run_dag, cle
     assert job.seen[-1] == [4]
 
 
+def test_a_late_commit_does_not_cover_what_a_replay_wrote_over_it(events, job, gate, run_dag):
+    """A run wrote and stopped before its commit; the committed one before it is cleared, and writes its rows again.
+
+    The commit alone of the stopped run would leave those older rows; cleared with its capture, it writes its own again.
+    """
+    dag = gated("late_commit", job, gate)
+    first = run_dag(dag)
+    append(events, [4])
+    gate.is_shut = True
+    stopped = run_dag(dag)
+    gate.is_shut = False
+    clear(first, "capture", "work", "gate", "commit")
+    replayed = go_on(dag, first)
+    before = committed_at("late_commit.capture", "db.events")
+    clear(stopped, "gate", "commit")
+
+    late = go_on(dag, stopped)
+    position = committed_at("late_commit.capture", "db.events")
+    clear(stopped, "capture", "work", "gate", "commit")
+    again = go_on(dag, stopped)
+
+    assert replayed.xcom("commit", task="commit")["outcome"] == "replayed"
+    assert isinstance(late.errors["commit"], CheckpointConflictError)
+    assert "wrote its older rows again" in str(late.errors["commit"])
+    assert position == before
+    assert again.xcom("commit", task="commit")["outcome"] == "advanced"
+    assert job.seen == [[1, 2, 3], [4], [1, 2, 3], [4]]
+    assert committed_at("late_commit.capture", "db.events") == head(events)
+
+
 def test_a_capture_that_is_cleared_alone_replays_nothing_beside_a_branch(events, job, run_dag):
     """No job follows, so nothing would end a replay: the next run captures, although a task of the other branch is
     skipped."""
