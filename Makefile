@@ -144,8 +144,8 @@ fix: env ## let the formatter and the linter repair what they can
 	ruff check --fix
 
 constraints: env ## resolve constraints.txt and those of cookbook, lineage and dbt anew; what still fits stays (UPGRADE=1: newest of everything)
-	uv pip compile --quiet --universal --python-version 3.11 --extra spark --extra dev --extra bench --no-annotate \
-		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make constraints' \
+	uv pip compile --quiet --universal --python-version 3.11 --extra spark --extra dev --extra bench --extra docs --extra release \
+		--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command 'make constraints' \
 		$(if $(UPGRADE),--upgrade) --output-file constraints.txt pyproject.toml
 	UPGRADE=$(UPGRADE) scripts/environment cookbook --lock pyproject.toml
 	UPGRADE=$(UPGRADE) scripts/environment lineage --lock pyproject.toml
