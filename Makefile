@@ -8,6 +8,7 @@ MODEL_ARGS ?=
 FUZZ_ARGS ?=
 BENCH_ARGS ?= --publish
 COMPARE_ARGS ?=
+DOCS_ARGS ?=
 PIPELINE_ARGS ?= --publish --turns 3
 WATCH_ARGS ?=
 STATE_ARGS ?=
@@ -15,14 +16,12 @@ SOAK_ARGS ?=
 ENGINES ?=
 CATALOGS ?=
 WORKERS ?= 2
+PORT ?= 8000
 
 # What `make test` leaves out below tests/: folders that are done already.
 DONE ?=
 # Tests that take long, and have targets of their own: below tests/system/.
-OWN_TARGETS := browser cascades components cookbook dbt lineage examples/test_patterns.py playback topology
-
-.DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-objects bench-watch bench-state compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-catalogs clean
+OWN_TARGETS := .DEFAULT_GOAL .PHONY: := bench-capture bench-objects bench-pipeline bench-state bench-watch browser build cascades check check-format clean compare compatibility components constraints cookbook dbt demo docs docs-serve docs_site env examples/test_patterns.py fix floors fuzz help jars lineage map playback quick screenshots smoke soak spark-jars test test-browser test-cascades test-catalogs test-components test-cookbook test-crash test-dbt test-docs test-engines test-floor test-histories test-lineage test-model test-mutants test-playback test-topology topology ui walk
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +40,16 @@ demo: spark-jars ## a plain DAG and its incremental twin over the same late data
 
 ui: spark-jars ## Airflow with the example DAGs and the demo's tables, on 127.0.0.1
 	@python scripts/ui.py
+
+docs: env ## the documentation as a site, every link checked, into .artefacts/docs (DOCS_ARGS='--release 0.1')
+	@uv pip install --quiet --constraint constraints.txt --requirement pyproject.toml --extra docs
+	@python -m scripts.docs_site $(DOCS_ARGS)
+
+docs-serve: ## the same on 127.0.0.1 (PORT=8000), and again whenever a page changes
+	@$(MAKE) --no-print-directory docs DOCS_ARGS='--serve $(PORT)'
+
+test-docs: docs ## the site in a real browser: search, both themes, a narrow window; screenshots into .artefacts/docs-site
+	pytest tests/system/docs_site $(PYTEST_ARGS)
 
 bench-capture: jars ## capture against Iceberg's Java API and PyIceberg, into docs (an hour; BENCH_ARGS=--quick: minutes)
 	@case '$(BENCH_ARGS)' in *--publish*) uv pip install --quiet --constraint constraints.txt matplotlib ;; esac
@@ -128,7 +137,7 @@ map: ## draw the rooms and their imports into docs/explanation/architecture.md
 walk: env ## the way of one real append capture through rooms and modules, in order of first visit
 	@python -m scripts.walk
 
-compatibility: env ## write the table of supported and tested versions into the README
+compatibility: env ## write the tables of supported and tested versions into the README and its page
 	@python -m scripts.compatibility
 
 check: check-format ## formatter, linter, types, rings

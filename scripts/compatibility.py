@@ -1,4 +1,4 @@
-"""Write the table of versions into the README (``make compatibility``): what is supported, and what tests run with.
+"""Write tables of versions (``make compatibility``): what is supported into the README, what is tested beside it.
 
 Ranges are those of ``pyproject.toml``. The versions that tests run with are in ``constraints.txt`` (all tests), in the
 constraints of the floors, and in the list of jars.
@@ -21,7 +21,8 @@ from scripts.spark_jars import JARS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-PAGE: Final = floors.ROOT / "README.md"
+README: Final = floors.ROOT / "README.md"
+SUPPORT: Final = floors.ROOT / "docs" / "reference" / "versions.md"
 BEGIN: Final = "<!-- written by make compatibility, from here -->"
 END: Final = "<!-- to here, by make compatibility -->"
 
@@ -31,16 +32,48 @@ PACKAGES: Final = {
     "Spark provider": "apache-airflow-providers-apache-spark",
     "PyIceberg": "pyiceberg",
 }
+TESTED_TOGETHER: Final = {
+    "Iceberg provider": "apache-airflow-providers-apache-iceberg",
+    "Spark provider": "apache-airflow-providers-apache-spark",
+    "PyIceberg": "pyiceberg",
+    "pyarrow": "pyarrow",
+    "SQLAlchemy": "sqlalchemy",
+    "PySpark": "pyspark",
+}
 
 
 def table() -> str:
-    """The table as Markdown."""
-    rows = [("", "supported", "tests run with"), ("---", "---", "---"), *_rows()]
-    return "\n".join(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows)
+    """What is supported, as Markdown."""
+    return _markdown([("", "supported", "tests run with"), *_rows()])
+
+
+def matrix() -> str:
+    """What is tested together: a column for each set of versions."""
+    sets = [
+        (f"Airflow {airflow}", floors.PYTHON, floors.pins(airflow)) for airflow in sorted(floors.floors(), key=Version)
+    ]
+    newest = _pinned((floors.ROOT / "constraints.txt").read_text().splitlines())
+    oldest_python = _project()["requires-python"].removeprefix(">=")
+    sets.append((f"Airflow {newest['apache-airflow']}", oldest_python, newest))
+    rows = [("", *(title for title, _, _ in sets)), ("Python", *(python for _, python, _ in sets))]
+    for shown, name in TESTED_TOGETHER.items():
+        rows.append((shown, *(pins.get(name, "none") for _, _, pins in sets)))
+    return _markdown(rows)
+
+
+def _markdown(rows: list[tuple[str, ...]]) -> str:
+    head, *body = rows
+    lines = [head, tuple("---" for _ in head), *body]
+    return "\n".join(f"| {' | '.join(row)} |".replace("|  |", "| |") for row in lines)
+
+
+def _project() -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads((floors.ROOT / "pyproject.toml").read_text())["project"]
+    return project
 
 
 def _rows() -> Iterator[tuple[str, str, str]]:
-    project = tomllib.loads((floors.ROOT / "pyproject.toml").read_text())["project"]
+    project = _project()
     required = {str(canonicalize_name(each.name)): each for each in map(Requirement, project["dependencies"])}
     newest = _pinned((floors.ROOT / "constraints.txt").read_text().splitlines())
     pinned = [*(floors.pins(airflow) for airflow in floors.floors()), newest]
@@ -77,16 +110,17 @@ def _pinned(lines: Iterable[str]) -> dict[str, str]:
     return pins
 
 
-def written(page: str) -> str:
+def written(page: str, table: str) -> str:
     """The page, with the table of now."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
 
 
 def main() -> int:
     argparse.ArgumentParser(description=__doc__).parse_args()
-    PAGE.write_text(written(PAGE.read_text()))
+    for page, current in ((README, table()), (SUPPORT, matrix())):
+        page.write_text(written(page.read_text(), current))
     return 0
 
 

@@ -1,6 +1,6 @@
 """Run this package and other ways to read what is new on the same tables, and write down who was right.
 
-    python -m benchmarks.compare                       all of it, into results.json, the page in docs/ and the README
+    python -m benchmarks.compare                       all of it, into results.json, its page and the summary
     python -m benchmarks.compare --only merge,append   the histories whose title has one of the words; writes nothing
 
 Ends with an error if this package was silently wrong anywhere.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Path(__file__).with_name("results.json")
 PAGE = ROOT / "docs/explanation/compare.md"
-README = ROOT / "README.md"
+SUMMARY = ROOT / "docs" / "explanation" / "when-to-use-it.md"
 
 
 def main() -> None:
@@ -74,7 +74,7 @@ def write(cells: Sequence[Cell], scenarios: Sequence[Scenario], seed: int) -> No
     }
     RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     write_into(PAGE, whole_page(results))
-    write_into(README, excerpt(results))
+    write_into(SUMMARY, excerpt(results))
 
 
 def machine() -> str:

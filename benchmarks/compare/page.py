@@ -1,4 +1,4 @@
-"""What the results look like in Markdown: the page's tables and the README's excerpt."""
+"""What the results look like in Markdown: the page's tables and the summary's excerpt."""
 
 from __future__ import annotations
 

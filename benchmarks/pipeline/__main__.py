@@ -1,7 +1,7 @@
 """Two stages of a playback pipeline in five ways on the same generated data.
 
     python -m benchmarks.pipeline                      one round of all, printed
-    python -m benchmarks.pipeline --publish --turns 3  and the curves, into results.json, the page and the README
+    python -m benchmarks.pipeline --publish --turns 3  and the curves, into results.json, its page and the summary
     python -m benchmarks.pipeline --quick              small: fails if targets differ, or if too little is saved
     python -m benchmarks.pipeline --only capture,exact --scale 0.1 --days 7 --late 0.1
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 CACHE: Final = ROOT / ".cache" / "pipeline"
-README: Final = ROOT / "README.md"
+SUMMARY: Final = ROOT / "docs" / "explanation" / "when-to-use-it.md"
 PAGE: Final = ROOT / "docs" / "explanation" / "pipeline.md"
 PLOT: Final = PAGE.with_suffix(".png")
 
@@ -144,7 +144,7 @@ def _curves(shape: Shape, *, resume: bool) -> Curves:
 def write_pages(results: Results) -> None:
     """From the document alone."""
     write_into(PAGE, whole_page(results))
-    write_into(README, excerpt(results))
+    write_into(SUMMARY, excerpt(results))
     draw(results, PLOT)
 
 

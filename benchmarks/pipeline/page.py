@@ -1,4 +1,4 @@
-"""What the results look like in Markdown: the page's tables and the README's."""
+"""What the results look like in Markdown: the page's tables and the summary's."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from benchmarks.compare.__main__ import PAGE, README, RESULTS
+from benchmarks.compare.__main__ import PAGE, RESULTS, SUMMARY
 from benchmarks.compare.contenders import CONTENDERS
 from benchmarks.compare.judge import Verdict
 from benchmarks.compare.page import excerpt, whole_page, written_in
@@ -52,7 +52,7 @@ def is_failure(cell, contender):
     return cell["contender"] == contender and cell["verdict"] == Verdict.LOUD
 
 
-@pytest.mark.parametrize(("page", "text"), [(PAGE, whole_page), (README, excerpt)])
+@pytest.mark.parametrize(("page", "text"), [(PAGE, whole_page), (SUMMARY, excerpt)])
 def test_the_pages_show_what_was_measured(page, text):
     """Nobody has touched up the tables."""
     assert written_in(page) == text(RESULT).strip()

@@ -19,10 +19,13 @@ REQUIRED = [Requirement(line) for line in PROJECT["dependencies"]]
 IMPORTS = "import airflow_provider_ips, airflow_provider_ips.get_provider_info as info; info.get_provider_info()\n"
 
 
-def test_the_readme_has_the_table_of_now():
+@pytest.mark.parametrize(
+    ("page", "table"), [(compatibility.README, compatibility.table), (compatibility.SUPPORT, compatibility.matrix)]
+)
+def test_a_page_has_the_table_of_now(page, table):
     """`make compatibility` writes it."""
-    page = compatibility.PAGE.read_text()
-    assert compatibility.written(page) == page
+    text = page.read_text()
+    assert compatibility.written(text, table()) == text
 
 
 @pytest.mark.parametrize("airflow", sorted(floors.floors()))

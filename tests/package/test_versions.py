@@ -22,8 +22,8 @@ REQUIREMENTS = [
 LINES = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
 
 
-def pins_for(python):
-    environment = {"python_version": python, "python_full_version": f"{python}.0"}
+def pins_for(python, patch=0):
+    environment = {"python_version": python, "python_full_version": f"{python}.{patch}"}
     pins = {}
     for line in LINES:
         pin = Requirement(line)
@@ -48,7 +48,7 @@ def test_every_requirement_has_a_pin_that_satisfies_it(requirement, python):
 def test_what_is_installed_here_is_what_is_pinned():
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     differing = {}
-    for name, pin in pins_for(here).items():
+    for name, pin in pins_for(here, sys.version_info.micro).items():
         try:
             installed = version(name)
         except PackageNotFoundError:  # of another platform

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.pipeline.__main__ import CURVE_DAYS, CURVE_LATE, PAGE, PLOT, README
+from benchmarks.pipeline.__main__ import CURVE_DAYS, CURVE_LATE, PAGE, PLOT, SUMMARY
 from benchmarks.pipeline.contenders import CONTENDERS
 from benchmarks.pipeline.figures import figures
 from benchmarks.pipeline.page import excerpt, whole_page, written_in
@@ -12,7 +12,7 @@ from tests.kit.pages import table
 RESULTS = Results.read(PUBLISHED)
 
 
-@pytest.mark.parametrize(("page", "text"), [(PAGE, whole_page), (README, excerpt)])
+@pytest.mark.parametrize(("page", "text"), [(PAGE, whole_page), (SUMMARY, excerpt)])
 def test_the_pages_show_what_was_measured(page, text):
     """Nobody has touched up the tables."""
     assert written_in(page) == text(RESULTS).strip()
