@@ -9,6 +9,7 @@ FUZZ_ARGS ?=
 BENCH_ARGS ?= --publish
 COMPARE_ARGS ?=
 DOCS_ARGS ?=
+RELEASE_ARGS ?=
 PIPELINE_ARGS ?= --publish --turns 3
 WATCH_ARGS ?=
 STATE_ARGS ?=
@@ -21,7 +22,7 @@ PORT ?= 8000
 # What `make test` leaves out below tests/: folders that are done already.
 DONE ?=
 # Tests that take long, and have targets of their own: below tests/system/.
-OWN_TARGETS := .DEFAULT_GOAL .PHONY: := bench-capture bench-objects bench-pipeline bench-state bench-watch browser build cascades check check-format clean compare compatibility components constraints cookbook dbt demo docs docs-serve docs_site env examples/test_patterns.py fix floors fuzz help jars lineage map playback quick screenshots smoke soak spark-jars test test-browser test-cascades test-catalogs test-components test-cookbook test-crash test-dbt test-docs test-engines test-floor test-histories test-lineage test-model test-mutants test-playback test-topology topology ui walk
+OWN_TARGETS := .DEFAULT_GOAL .PHONY: := bench-capture bench-objects bench-pipeline bench-state bench-watch browser build cascades check check-format clean compare compatibility components constraints cookbook dbt demo docs docs-serve docs_site env examples/test_patterns.py fix floors fuzz help jars lineage map playback quick release-check screenshots smoke soak spark-jars test test-browser test-cascades test-catalogs test-components test-cookbook test-crash test-dbt test-docs test-engines test-floor test-histories test-lineage test-model test-mutants test-playback test-topology topology ui walk
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -166,6 +167,10 @@ build: env ## source distribution and wheel into dist/
 
 smoke: build ## capture and commit with the built wheel in an environment of its own
 	scripts/smoke
+
+release-check: build ## all that a release must pass: versions, changelog, built files installed and used, tests of the sdist
+	@uv pip install --quiet --constraint constraints.txt --requirement pyproject.toml --extra release
+	@python -m scripts.release $(RELEASE_ARGS)
 
 floors: build ## the built wheel on Airflow 3.2.1 and 3.3.1, under Airflow's own constraints (needs a Python 3.12)
 	@python scripts/floors.py

@@ -1,0 +1,1 @@
+"""The release checklist, as a command (``make release-check``)."""
