@@ -44,12 +44,16 @@ class Service:
 
     @property
     def target(self) -> str | None:
-        """The stage of the Dockerfile that its image is built from."""
-        return self.raw["build"]["target"] if "build" in self.raw else None
+        """The stage of the Dockerfile that its image is built from, by this service or by another one."""
+        return next((raw["build"]["target"] for raw in _builders() if raw["image"] == self.raw["image"]), None)
 
 
 def services() -> dict[str, Service]:
     return {name: Service(name, raw) for name, raw in _document()["services"].items()}
+
+
+def _builders() -> list[Mapping[str, Any]]:
+    return [raw for raw in _document()["services"].values() if "build" in raw]
 
 
 def volumes() -> set[str]:

@@ -47,7 +47,7 @@ def test_every_stage_starts_from_a_pinned_image_or_another_stage():
 def test_what_is_built_here_is_a_stage_of_the_dockerfile_and_the_rest_is_not_built():
     for service in SERVICES.values():
         assert service.raw["image"].startswith("ips-") == (service.target is not None)
-        if service.target:
+        if "build" in service.raw:
             assert service.raw["build"] == {
                 "context": "..",
                 "dockerfile": "docker/Dockerfile",
@@ -56,10 +56,19 @@ def test_what_is_built_here_is_a_stage_of_the_dockerfile_and_the_rest_is_not_bui
             assert service.target in STAGES
 
 
+def test_an_image_is_built_once_for_all_services_that_share_it():
+    """By one that the others wait for, so that none starts before its image is there."""
+    for image in {service.raw["image"] for service in SERVICES.values() if service.target}:
+        (builder,) = (s.name for s in SERVICES.values() if s.raw["image"] == image and "build" in s.raw)
+        sharing = {s.name for s in SERVICES.values() if s.raw["image"] == image} - {builder, "storage-init"}
+        assert all(builder in SERVICES[name].waits_for for name in sharing), image
+
+
 def test_airflow_is_of_one_version():
     version = tag(ARGUMENTS["AIRFLOW_IMAGE"]).split("-")[0]
 
-    assert version == REQUIREMENTS["apache-airflow"] == pins_tested()["apache-airflow"]
+    assert version == REQUIREMENTS["apache-airflow"]
+    assert f"COPY tests/floors/airflow-{version}.txt " in DOCKERFILE
     assert {tag(s.raw["image"]) for s in SERVICES.values() if s.target == "airflow"} == {version}
     (supported,) = [Requirement(r) for r in PROJECT["dependencies"] if Requirement(r).name == "apache-airflow"]
     assert version in supported.specifier
@@ -89,12 +98,32 @@ def test_driver_and_executors_run_on_one_python():
     assert f"Programming Language :: Python :: {of_airflow}" in PROJECT["classifiers"]
 
 
-def test_what_is_added_to_airflows_image_is_what_was_tested():
-    assert {name: pins_tested()[name] for name in REQUIREMENTS} == REQUIREMENTS
+def test_airflows_constraints_decide_all_versions_but_those_of_spark():
+    """`make floors` installs the wheel under the same file."""
+    pinned = pins(ROOT / "tests" / "floors" / f"airflow-{REQUIREMENTS['apache-airflow']}.txt")
+    left_out = set(re.findall(r"grep -v '\^([\w-]+)=='", DOCKERFILE))
+
+    assert left_out == {"pyspark-client"}
+    for name, version in REQUIREMENTS.items():
+        assert (name in pinned and name not in left_out) != bool(version), f"{name} has two versions, or none"
 
 
-def pins_tested():
-    return pins(ROOT / "constraints.txt")
+def test_what_the_constraints_pin_is_what_the_package_supports():
+    """Everything that an installation in the image would choose."""
+    chosen = pins(ROOT / "tests" / "floors" / f"airflow-{REQUIREMENTS['apache-airflow']}.txt")
+    chosen |= {name: version for name, version in REQUIREMENTS.items() if version}
+
+    for line in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["spark"]]:
+        required = Requirement(line)
+        assert chosen[canonicalize_name(required.name)] in required.specifier, line
+
+
+def test_shell_in_the_dockerfile_parses_and_stops_at_the_first_error():
+    """`;` would go on after one."""
+    for script in re.findall(r"^RUN (.+)$", DOCKERFILE, re.MULTILINE):
+        subprocess.run(["bash", "-n", "-c", script], check=True, timeout=30)
+        assert ";" not in script
+        assert "pip install" not in script or "--no-cache-dir" in script
 
 
 def test_every_jar_is_the_one_that_was_tested():
