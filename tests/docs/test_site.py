@@ -6,7 +6,7 @@ import pytest
 
 import airflow_provider_ips
 from scripts.docs_site import api, links, navigation, pages, versions
-from tests.kit.pages import PAGES, ROOT, relative, table
+from tests.kit.pages import PAGES, ROOT, prose, relative, table, tables
 
 FRONT = "README.md"  # what the home page of the site says as well
 
@@ -98,3 +98,12 @@ def test_versions_are_offered_newest_first(tmp_path):
         versions.list_versions(tmp_path)
         assert f"url={'dev' if name == 'dev' else name}/index.html" in (tmp_path / "index.html").read_text()
     assert 'DOCS_VERSIONS = ["0.10", "0.9", "dev"]' in (tmp_path / "versions.js").read_text()
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "patterns").glob("[!i]*.md")), ids=lambda page: page.stem)
+def test_a_pattern_says_when_how_what_a_retry_does_and_how_to_check_it(page):
+    """Readers find the same five things on each of its pages."""
+    headings = [line.lstrip("# ") for line in prose(page) if line.startswith("##")]
+    assert any(table.header[0] == "use it when" for table in tables(page))
+    for wanted in ("The DAG", "The job", "On a retry", "How to check it"):
+        assert any(heading.startswith(wanted) for heading in headings), wanted
