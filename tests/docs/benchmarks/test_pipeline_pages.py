@@ -7,7 +7,7 @@ from benchmarks.pipeline.contenders import CONTENDERS
 from benchmarks.pipeline.figures import figures
 from benchmarks.pipeline.page import excerpt, whole_page, written_in
 from benchmarks.pipeline.results import PUBLISHED, Results
-from tests.kit.pages import table
+from tests.kit.pages import ROOT, table
 
 RESULTS = Results.read(PUBLISHED)
 
@@ -46,3 +46,10 @@ def test_a_figure_that_was_missed_is_explained():
 def test_the_page_explains_every_contender():
     explained = [row[0] for row in table("docs/explanation/pipeline.md", "The contenders").rows]
     assert [name.split(")")[0] for name in explained] == [entry.title.split(")")[0] for entry in CONTENDERS]
+
+
+def test_the_readme_says_what_was_measured():
+    """It has one sentence of it, and no table that would be rewritten."""
+    seconds = {line.name: round(line.both.wall_seconds) for line in RESULTS.lines}
+    said = f"[{seconds['capture']} seconds in place of {seconds['lookback']}](docs/explanation/pipeline.md)"
+    assert said in (ROOT / "README.md").read_text()
