@@ -29,11 +29,15 @@ SPHINX: Final = Path(__file__).parent / "sphinx"
 WATCHED: Final = ("docs", "docker/README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 
 
-def build(site: Path, version: str) -> int:
-    """Build one version; what Sphinx warns about, and a link that leads nowhere, fail it."""
+def build(site: Path, version: str, *, keep: bool = False) -> int:
+    """Build one version; what Sphinx warns about, and a link that leads nowhere, fail it.
+
+    With ``keep`` the pages of the last build stay where readers find them, and only what changed is written.
+    """
     began = time.monotonic()
     stage(WORK / "pages")
-    shutil.rmtree(site / version, ignore_errors=True)  # a page that is removed leaves nothing
+    if not keep:
+        shutil.rmtree(site / version, ignore_errors=True)  # a page that is removed leaves nothing
     command = [sys.executable, "-m", "sphinx", "--builder", "html", "--fail-on-warning", "--jobs", "2", "--quiet"]
     command += ["--conf-dir", str(SPHINX), "--doctree-dir", str(WORK / "doctrees" / version)]
     command += ["--html-define", f"docs_version={version}", str(WORK / "pages"), str(site / version)]
@@ -50,13 +54,13 @@ def serve(site: Path, port: int) -> int:
     """Show the site until interrupted. A page that does not build is said, and the last good one stays."""
     from watchfiles import watch
 
-    build(site, DEVELOPMENT)
+    build(site, DEVELOPMENT, keep=True)
     handler = functools.partial(SimpleHTTPRequestHandler, directory=str(site))
     with ThreadingHTTPServer(("127.0.0.1", port), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         print(f"docs: http://127.0.0.1:{server.server_port}/{DEVELOPMENT}/ (Ctrl-C ends it)", flush=True)
         for _ in watch(*(ROOT / name for name in WATCHED), raise_interrupt=False):
-            build(site, DEVELOPMENT)
+            build(site, DEVELOPMENT, keep=True)
         server.shutdown()
     return 0
 
