@@ -20,6 +20,7 @@ from airflow_provider_ips.core.identifiers import is_masked_name, variable_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
 
 class VariableAccess(Protocol):
@@ -78,13 +79,13 @@ class ServerVariables:
         from airflow.models import Variable
 
         _forget_cached(key)
-        with _mapping_errors(f"Variable {key!r} could not be read"):
+        with database_errors(f"Variable {key!r} could not be read"):
             return _as_text(Variable.get(key, default_var=None, **self._team_of(key)))
 
     def set(self, key: str, value: str, *, description: str) -> None:
         from airflow.models import Variable
 
-        with _mapping_errors(f"Variable {key!r} could not be written"):
+        with database_errors(f"Variable {key!r} could not be written"):
             Variable.set(key, value, description=description, **self._team_of(key))
 
     def _team_of(self, key: str) -> dict[str, Any]:
@@ -102,7 +103,7 @@ class ServerVariables:
         from airflow.utils.session import create_session
         from sqlalchemy import select
 
-        with _mapping_errors(f"Variables could not be listed by prefix {prefix!r}"), create_session() as session:
+        with database_errors(f"Variables could not be listed by prefix {prefix!r}"), create_session() as session:
             found = select(Variable.key).where(Variable.key.startswith(prefix, autoescape=True)).order_by(Variable.key)
             return list(session.scalars(found))
 
@@ -139,7 +140,11 @@ def _as_text(value: object) -> str | None:
 
 
 @contextmanager
-def _mapping_errors(problem: str) -> Iterator[None]:
+def _mapping_errors(
+    problem: str,
+    consequence: str = "The position is unknown, and treating the consumer as new would process everything again",
+    remedy: str = "let the task run again once Airflow's API server and database answer; the log above has the cause",
+) -> Iterator[None]:
     """Report whatever Airflow, HTTP or the database raise as an outage: it must not be read as absence."""
     try:
         yield
@@ -147,10 +152,18 @@ def _mapping_errors(problem: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise StoreUnavailableError(
-            f"{problem}: {type(error).__name__}",
-            consequence="The position is unknown, and treating the consumer as new would process everything again",
-            remedy="let the task run again once Airflow's API server and database answer; the log above has the cause",
+            f"{problem}: {type(error).__name__}", consequence=consequence, remedy=remedy
         ) from error
+
+
+def database_errors(problem: str) -> AbstractContextManager[None]:
+    """Report an outage to a person who has typed a command: no task is there that could run again."""
+    return _mapping_errors(
+        problem,
+        "The command needs Airflow's metadata database, and could not use it",
+        "see what `airflow db check` says; run the command where Airflow's own commands work, with the same "
+        "[database] sql_alchemy_conn",
+    )
 
 
 KEY_PREFIX: Final = "ips_"

@@ -17,6 +17,7 @@ from airflow.cli.cli_config import (
 
 
 def _arg(*flags: str, **settings: Any) -> Arg:
+    settings["help"] = settings["help"].replace("[ips]", r"\[ips]")  # Airflow prints help texts as rich markup
     return Arg(flags, **settings)  # type: ignore[no-untyped-call]
 
 

@@ -35,13 +35,13 @@ class IpsError(Exception):
         super().__init__(problem, consequence, remedy)
 
     def __str__(self) -> str:
-        """One paragraph, because people read errors as lines of a log."""
+        """A line for each, because Airflow's log viewer shows only the beginning of a long line."""
         parts = [self.problem.rstrip(".") + "."]
         if self.consequence:
             parts.append(self.consequence.rstrip(".") + ".")
         if self.remedy:
             parts.append("What to do: " + self.remedy.rstrip(".") + ".")
-        return " ".join(parts)
+        return "\n".join(parts)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the keyword-only arguments too, which exceptions do not do by themselves."""

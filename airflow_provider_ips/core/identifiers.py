@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Annotated, Final, Self
 
 from airflow_provider_ips.core.errors import InputError
@@ -103,6 +105,12 @@ class Source(JsonObject):
 
     def __str__(self) -> str:
         return self.label
+
+
+def did_you_mean(name: str, known: Iterable[str], *, otherwise: str) -> str:
+    """Suggest the known name that a name may be a misspelling of, as the remedy of an error."""
+    similar = get_close_matches(name, list(known), n=1)
+    return f"did you mean {similar[0]!r}? If not, {otherwise}" if similar else otherwise
 
 
 def digest(*parts: str, length: int = 16) -> str:

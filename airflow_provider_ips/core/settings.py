@@ -117,7 +117,16 @@ class SourceTable:
         return replace(defaults, **dict(self.overrides))
 
 
-RESERVED_KEYS: Final = ("capture", "capture_id", "return_value", "skipmixin_key")
+CAPTURE_KEYS: Final = ("capture", "capture_id", "positions")
+"""The XComs of a capture that are not of one source."""
+
+RESERVED_KEYS: Final = (*CAPTURE_KEYS, "return_value", "skipmixin_key")
+
+
+def source_keys(source: SourceTable, settings: CaptureSettings) -> list[str]:
+    """The XCom keys of a source, without those of bounds: the ICDC table, and what comes with it."""
+    before = ["before"] if settings.captures_changes else []
+    return [source.xcom_key, *(f"{source.xcom_key}.{name}" for name in ("from", "to", *before))]
 
 
 def parse_sources(value: object, defaults: CaptureSettings) -> tuple[SourceTable, ...]:
@@ -135,8 +144,7 @@ def parse_sources(value: object, defaults: CaptureSettings) -> tuple[SourceTable
             for column in settings.range_columns
             for bound in ("lower", "upper")
         ]
-        keys += [f"{source.xcom_key}.{position}" for position in ("from", "to")]
-        keys += [f"{source.xcom_key}.before"] if settings.captures_changes else []
+        keys += source_keys(source, settings)[1:]
     _refuse_duplicates([*keys, *RESERVED_KEYS], what="XCom key")
     return sources
 

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from airflow_provider_ips.dag_checks.attachment import attach
 from airflow_provider_ips.dag_checks.fire_and_forget import check_fire_and_forget
+from airflow_provider_ips.dag_checks.pulled_keys import check_pulled_keys
 from airflow_provider_ips.dag_checks.stages import check_backfill_groups, check_stages
 from airflow_provider_ips.dag_checks.trigger_rules import check_trigger_rules
 from airflow_provider_ips.dag_checks.wiring import check_wiring
@@ -44,6 +45,7 @@ def _is_read(dag: DAG) -> bool:
 def _complete(dag: DAG) -> None:
     attach(dag)
     check_wiring(dag)
+    check_pulled_keys(dag)
     check_trigger_rules(dag)
     check_fire_and_forget(dag)
     check_backfill_groups(dag)

@@ -15,6 +15,7 @@ from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.manual_changes import with_intervention
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
 from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.identifiers import did_you_mean
 from airflow_provider_ips.runs.environment import now_ms, open_named_store
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def read_existing(store: CheckpointStore, consumer: str) -> Checkpoint:
         raise InputError(
             f"consumer {consumer!r} has no checkpoint",
             consequence="It has never captured, or its checkpoint is in another store or under another name",
-            remedy="list all consumers with `airflow ips list`",
+            remedy=did_you_mean(consumer, store.consumers(), otherwise="list all consumers with `airflow ips list`"),
         )
     return checkpoint
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_provider_ips import config
@@ -18,6 +19,7 @@ from airflow_provider_ips.maintenance.console import (
     ChangeOptions,
     ConnectionOptions,
     Console,
+    Row,
     StoreOptions,
     WriteOptions,
     may_write,
@@ -25,7 +27,7 @@ from airflow_provider_ips.maintenance.console import (
     read_existing,
     write_with_note,
 )
-from airflow_provider_ips.maintenance.overview import change_rows
+from airflow_provider_ips.maintenance.overview import change_rows, source_rows
 from airflow_provider_ips.runs.environment import now_ms, open_catalog
 
 
@@ -166,7 +168,7 @@ def abandon(console: Console, options: AbandonOptions) -> None:
             "What jobs may have written without a commit is forgotten. A capture of changes never takes back such a "
             "row that the source has deleted since: the target must be right as it is."
         )
-    _change(console, options, store, before, after, "abandon")
+    _change(console, options, store, before, after, "abandon", rows=source_rows(before))
 
 
 def move(console: Console, options: MoveOptions) -> None:
@@ -202,8 +204,11 @@ def _change(
     before: Checkpoint | None,
     after: Checkpoint,
     command: str,
+    *,
+    rows: Sequence[Row] | None = None,
 ) -> None:
-    console.show(change_rows(before, after))
+    """Show what changes, by default the positions, and write it if the user agrees."""
+    console.show(change_rows(before, after) if rows is None else rows)
     if may_write(console, options, options.consumer, what="the consumer's name"):
         written = write_with_note(console, store, before, after, command)
         console.say(f"Written: the checkpoint of {options.consumer} is now at revision {written.revision}.")

@@ -60,12 +60,11 @@ def replay(console: Console, options: ReplayOptions) -> None:
     )
     catalog = open_catalog(options.conn_id)
     ready = prepare(catalog, found, detached, options)
+    made = [(taken, each.preview() if options.dry_run else each.publish()) for taken, each in ready]
+    console.show([_row(taken, record) for taken, record in made])
     if options.dry_run:
-        console.show([_row(taken, None, len(each.plan.selections) or None) for taken, each in ready])
         console.say("Dry run: nothing was written.")
         return
-    made = [(taken, each.publish()) for taken, each in ready]
-    console.show([_row(taken, record, record.captured.files) for taken, record in made])
     console.say(
         f"Detached from the checkpoint of {options.consumer}, which does not move. `airflow ips gc` drops the tables."
     )
@@ -112,16 +111,17 @@ def _prepare_one(
         before_table=detached.table_name(taken.source, "before") if has_changes and not options.dry_run else None,
         identity=detached.identity,
         location=detached.location,
+        for_preview=options.dry_run,
     )
 
 
-def _row(taken: SourceRange, made: SourceRecord | None, files: int | None) -> Row:
+def _row(taken: SourceRange, made: SourceRecord) -> Row:
     start = taken.from_exclusive
     return {
         **taken.source.to_json(),
-        "icdc_table": None if made is None else made.icdc_table,
-        "before_table": None if made is None else made.before_table,
-        "files": files,
+        "icdc_table": made.icdc_table,
+        "before_table": made.before_table,
+        "files": made.captured.files,
         "kind": taken.kind.value,
         "from_snapshot": None if start is None else str(start.snapshot_id),
         "to_snapshot": str(taken.to_inclusive.snapshot_id),

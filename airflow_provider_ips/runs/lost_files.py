@@ -36,9 +36,10 @@ def name_lost_files(context: Context) -> None:
     task has failed, and skips tables of very many files. It never fails itself.
     """
     try:
-        for losses in _losses(context):
+        for losses, engine_catalog in _losses(context):
             if losses.is_intact:
                 log.info("This failure is not due to a missing file: %s.", losses)
+                log.info("%s", _name_in_engine(losses.icdc_table, engine_catalog))
             else:
                 log.error(
                     "Maintenance of the source has removed files that this task was to read: %s. Clear the capture "
@@ -49,7 +50,20 @@ def name_lost_files(context: Context) -> None:
         log.warning("It is not known whether files of the captured tables are missing: %s", error)
 
 
-def _losses(context: Context) -> Iterator[LossReport]:
+def _name_in_engine(icdc_table: str, engine_catalog: str | None) -> str:
+    """Say what the job was given: only the engine knows whether it has a catalog of that name."""
+    if engine_catalog is None:
+        return (
+            f"If the engine does not know the table {icdc_table}: set engine_catalog on the capture to the engine's "
+            "name for the catalog."
+        )
+    return (
+        f"If the engine does not know the table {engine_catalog}.{icdc_table}: engine_catalog={engine_catalog!r} on "
+        "the capture may not be the engine's name for the catalog."
+    )
+
+
+def _losses(context: Context) -> Iterator[tuple[LossReport, str | None]]:
     from airflow_provider_ips.iceberg.icdc.lost_files import find_losses
 
     for record in _upstream_records(context):
@@ -63,7 +77,9 @@ def _losses(context: Context) -> Iterator[LossReport]:
                     files,
                 )
                 continue
-            yield from (losses for table in source.icdc_tables if (losses := find_losses(catalog, table)) is not None)
+            for table in source.icdc_tables:
+                if (losses := find_losses(catalog, table)) is not None:
+                    yield losses, record.context.engine_catalog
 
 
 def _upstream_records(context: Context) -> Iterator[CaptureRecord]:

@@ -306,6 +306,7 @@ class TestNameLostFiles:
         caplog.set_level("INFO")
         self.run(events, run_dag, "callback_intact")
         assert "not due to a missing file: all 1 files of icdc." in caplog.text
+        assert "set engine_catalog on the capture" in caplog.text
 
     def test_never_fails_itself(self, lake, events, run_dag, caplog, monkeypatch):
         """The task's own failure is what matters."""

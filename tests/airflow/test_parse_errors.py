@@ -401,6 +401,27 @@ def parse(airflow_database, tmp_path):
             """,
             "capture 'each.capture' has several instances in a run, and its commit 'commit' is one task for all",
         ),
+        (
+            """
+            work = BashOperator(task_id="work", bash_command=f"run {capture.output}")
+            capture >> work >> IpCommitOperator(task_id="commit", capture=capture)
+            """,
+            "task 'work' pulls the output of the capture 'capture' without a key",
+        ),
+        (
+            """
+            work = BashOperator(task_id="work", bash_command=f"run {capture.output['db.event']}")
+            capture >> work >> IpCommitOperator(task_id="commit", capture=capture)
+            """,
+            "did you mean 'db.events'?",
+        ),
+        (
+            """
+            work = BashOperator(task_id="work", bash_command=f"run {capture.output['db.events.before']}")
+            capture >> work >> IpCommitOperator(task_id="commit", capture=capture)
+            """,
+            "task 'work' pulls 'db.events.before', which the capture 'capture' does not push",
+        ),
     ],
 )
 def test_a_dag_whose_wiring_would_lose_rows(parse, body, problem):
@@ -417,6 +438,16 @@ def test_a_dag_whose_wiring_would_lose_rows(parse, body, problem):
         """
         work = BashOperator(task_id="work", bash_command=f"run {capture.output['db.events']}")
         capture >> work >> IpCommitOperator(task_id="commit", capture=capture)
+        """,
+        """
+        pulled = [capture.output[key] for key in ("db.events.from", "db.events.lower.day", "positions", "capture_id")]
+        work = BashOperator(task_id="work", bash_command=" ".join(map(str, pulled)))
+        capture >> work >> IpCommitOperator(task_id="commit", capture=capture)
+        """,
+        """
+        other = IpCaptureOperator(task_id="other", source_tables="{{ params.table }}")
+        work = BashOperator(task_id="work", bash_command=f"run {other.output['whatever']}")
+        other >> work >> IpCommitOperator(task_id="commit", capture=other)
         """,
         """
         early = IpCommitOperator(task_id="commit", capture="later")

@@ -251,6 +251,27 @@ def test_a_long_history_is_shown_and_rewound_like_any_other(ips, store, consumer
     assert rewound.history == document.history[:10]
 
 
+def test_a_misspelt_consumer_or_table_is_suggested(ips, store, table, consumer):
+    """The nearest name is in the remedy, whether a checkpoint or the catalog has it."""
+    committed(store, consumer, 1, 10)
+    assert f"did you mean {consumer!r}?" in ips("show", "--consumer", f"{consumer}x").failure
+    for command in ("reset", "rewind"):
+        place = ("--snapshot", str(snapshots(table)[0])) if command == "rewind" else ()
+        words = ("--consumer", consumer, "--conn-id", "lake", "--table", "db.tt", *place)
+        assert "did you mean 'db.t'?" in ips(command, *words).failure
+    assert "did you mean 'db.t'?" in ips(*seeding(f"{consumer}2", "--latest", "--table", "db.tt")).failure
+
+
+@pytest.mark.parametrize("command", ["list", "gc"])
+def test_help_names_options_of_the_configuration_with_their_section(command, capsys):
+    """Airflow prints help texts as rich markup, in which brackets have a meaning."""
+    from airflow.cli import cli_parser
+
+    with pytest.raises(SystemExit):
+        cli_parser.get_parser().parse_args(["ips", command, "--help"])
+    assert "[ips] " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("command", ["show", "history", "reset", "abandon"])
 def test_an_unknown_consumer_is_said_to_be_unknown(ips, consumer, command):
     """The name may be misspelled; the list of names is one command away."""
@@ -396,6 +417,8 @@ def test_a_pending_capture_is_abandoned(ips, store, consumer):
     """The position stays."""
     committed(store, consumer, 1, 10)
     pending(store, consumer, 2, 20)
+    (row,) = ips("abandon", "--consumer", consumer, "--dry-run").rows
+    assert (row["source"], row["pending_snapshot"], row["pending_run"]) == ("db.t", "20", "daily/r2")
     assert "daily/r2" in ips("abandon", "--consumer", consumer, "--yes").remarks
     after = store.read(consumer)
     assert after.pending is None
@@ -443,12 +466,13 @@ def test_the_commands_work_as_a_process(store, table, consumer):
 
 
 def test_an_unreachable_database_is_no_absence(consumer, tmp_path):
-    """A database without tables: the command fails, and does not say that there is no checkpoint."""
+    """A database without tables: the command fails with what to do in a terminal, and does not say "no checkpoint"."""
     ended = airflow(
         "ips", "show", "--consumer", consumer, AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{tmp_path}/none.db"
     )
     assert ended.returncode == 1
-    assert "treating the consumer as new" in ended.stderr
+    assert "airflow db check" in ended.stderr
+    assert "let the task run again" not in ended.stderr
     assert "has no checkpoint" not in ended.stderr
     assert "Traceback" not in ended.stderr
 

@@ -19,6 +19,7 @@ from tests.kit.tables import append, create, icdc_tables, rows
 __all__ = ["ips"]
 pytestmark = pytest.mark.usefixtures("airflow_database")
 
+MERGING = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
 NOW = ("--older-than-days", "0")
 
 
@@ -129,12 +130,19 @@ def test_a_first_range_that_began_at_initial_asks_where_that_was(ips, lake, even
     assert rows(lake, replaying(ips, *command, "--initial", start).rows[0]["icdc_table"]) == [9]
 
 
-def test_a_dry_replay_makes_no_table(ips, lake, events, run_dag):
+def test_a_dry_replay_makes_no_table(ips, lake, run_dag):
+    """It counts what the replay captures: files, and not the manifests that list them."""
+    events = create(lake, "db.events", properties=MERGING)
+    for number in (1, 2):
+        append(events, [number])
     runs = three_runs(lake, events, run_dag, "replayed_dry")
     there = icdc_tables(lake)
-    (row,) = replaying(ips, "replayed_dry.capture", "--run-id", runs[1].run_id, "--dry-run").rows
-    assert (row["icdc_table"], row["kind"]) == (None, "range")
+    words = ("replayed_dry.capture", "--run-id", runs[0].run_id)
+    (row,) = replaying(ips, *words, "--dry-run").rows
+    assert (row["icdc_table"], row["kind"]) == (None, "full")
     assert icdc_tables(lake) == there
+    (replayed,) = replaying(ips, *words).rows
+    assert row["files"] == replayed["files"] == "2"
 
 
 def test_what_was_never_committed_is_not_replayed(ips, lake, events, run_dag):

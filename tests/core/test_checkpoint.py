@@ -240,3 +240,4 @@ def test_a_damage_error_survives_pickling():
     with pytest.raises(DamagedCheckpointError) as caught:
         Checkpoint.parse("{", consumer="daily.capture")
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301 - made one line above
+    assert str(caught.value).splitlines()[-1].startswith("What to do: ")

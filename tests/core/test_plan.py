@@ -97,6 +97,7 @@ def test_a_removal_is_refused_whatever_its_operation(history: CountedHistory, op
     with pytest.raises(RefusedOperationError, match="removes 1 data files") as refusal:
         plan_capture(history, committed=committed, settings=SETTINGS)
     assert "airflow ips seed --table db.t --snapshot 2" in refusal.value.remedy
+    assert 'data_operations=("append", "overwrite", "delete")' in refusal.value.remedy
 
 
 @pytest.mark.parametrize("operation", ["overwrite", "append"])

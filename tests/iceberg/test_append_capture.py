@@ -6,6 +6,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 import pytest
+from pyiceberg.catalog import load_catalog
 
 from airflow_provider_ips.core.errors import GapError, InputError, RefusedOperationError, UnsupportedTableError
 from airflow_provider_ips.core.identifiers import Source
@@ -209,6 +210,23 @@ class TestInput:
         """And where to look."""
         with pytest.raises(InputError, match=r"db\.nope does not exist in catalog 'lake'"):
             capture(catalog, "db.nope", into="icdc.x")
+
+    def test_a_misspelt_table_is_suggested(self, catalog: SqlCatalog) -> None:
+        """From the tables of its namespace; a namespace that does not exist has none."""
+        catalog.create_namespace_if_not_exists("db")
+        new_table(catalog, "db.playback")
+        with pytest.raises(InputError, match=r"did you mean 'db\.playback'\?"):
+            capture(catalog, "db.plaback", into="icdc.x")
+        with pytest.raises(InputError, match="check the spelling"):
+            capture(catalog, "bd.playback", into="icdc.x")
+
+    def test_a_sql_catalog_of_another_name_is_recognised(self, catalog: SqlCatalog) -> None:
+        """The name is part of the key of a table, and by default that of the connection."""
+        new_table(catalog, "db.playback")
+        other = load_catalog("iceberg_default", **catalog.properties)
+        with pytest.raises(InputError, match="the same database has it in catalog 'lake'") as caught:
+            capture(other, "db.playback", into="icdc.x")
+        assert '"catalog_name": "lake"' in caught.value.remedy
 
     @pytest.mark.parametrize("name", ["t", "db..t", "db.t;drop", ""])
     def test_a_malformed_identifier_is_refused(self, catalog: SqlCatalog, name: str) -> None:

@@ -14,12 +14,11 @@ from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.core.history.snapshots import SnapshotFacts, TableHistory, ancestors
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.lineage.walk import prove_lineage
+from airflow_provider_ips.core.planning.ranges import CAPTURE_CHANGES
 from airflow_provider_ips.core.planning.verdicts import judge
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Decision
 from airflow_provider_ips.core.settings import CaptureSettings
-
-_CAPTURE_CHANGES: Final = 'capture changes too: data_operations=("append", "overwrite", "delete")'
 
 MAX_JUDGED: Final = 100
 """Snapshots looked at per source, newest first: each may cost a manifest list."""
@@ -88,7 +87,7 @@ def check_operations(
         what += f"; {stage} was written by a stage before this one (capture {stage.summary[STAMP]})"
     fails = bool(ahead) and on_other_operation == "fail"
     what += "; the next capture will refuse them" if fails else "; a capture of appends leaves them out"
-    return Finding("operations", subject, Status.PROBLEM if fails else Status.WARNING, what, _CAPTURE_CHANGES)
+    return Finding("operations", subject, Status.PROBLEM if fails else Status.WARNING, what, CAPTURE_CHANGES)
 
 
 def check_stages(
@@ -115,7 +114,7 @@ def check_stages(
         "because its commit says so; the first merge that changes a row will stop it"
     )
     only_appends = 'or, if the stage before it only appends, say so by on_other_operation="skip"'
-    return Finding("stages", subject, Status.PROBLEM, finding, f"{_CAPTURE_CHANGES}; {only_appends}")
+    return Finding("stages", subject, Status.PROBLEM, finding, f"{CAPTURE_CHANGES}; {only_appends}")
 
 
 def captures_changes(checkpoint: Checkpoint, source: Source) -> bool:

@@ -16,7 +16,7 @@ from airflow_provider_ips.core.checkpoint.entries import (
 )
 from airflow_provider_ips.core.checkpoint.transitions import is_past, without_commit
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
-from airflow_provider_ips.core.identifiers import Source, digest
+from airflow_provider_ips.core.identifiers import Source, did_you_mean, digest
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import Kind
 
@@ -97,7 +97,7 @@ def rewind_source(checkpoint: Checkpoint, *, source: Source, position: Position)
     """Go back to a position between commits, in one source. Its commits that end after it count as never made."""
     present = checkpoint.position_of(source)
     if present is None:
-        raise _no_position(checkpoint.consumer, source, "rewound")
+        raise _no_position(checkpoint, source, "rewound")
     if not is_past(present, position):
         raise CheckpointConflictError(
             f"{position} is not earlier than the position of consumer {checkpoint.consumer!r} in {source.label!r}, "
@@ -125,7 +125,7 @@ def reset(checkpoint: Checkpoint, *, sources: Collection[Source] | None = None) 
         raise _has_pending(checkpoint, checkpoint.pending, "reset for single sources")
     for source in sources:
         if checkpoint.position_of(source) is None:
-            raise _no_position(checkpoint.consumer, source, "reset")
+            raise _no_position(checkpoint, source, "reset")
     kept = tuple(p for p in checkpoint.positions if p.source not in sources)
     rest = (replace(c, ranges=tuple(r for r in c.ranges if r.source not in sources)) for c in checkpoint.uncommitted)
     left = tuple(c for c in rest if c.ranges)
@@ -241,11 +241,13 @@ def _options(source: Source) -> str:
     return f"--table {source.table} --branch {source.branch}"
 
 
-def _no_position(consumer: str, source: Source, what: str) -> InputError:
+def _no_position(checkpoint: Checkpoint, source: Source, what: str) -> InputError:
+    known = [p.source.label for p in checkpoint.positions]
+    look = f"see its sources with `airflow ips show --consumer {checkpoint.consumer}`"
     return InputError(
-        f"consumer {consumer!r} has no position for {source.label!r}",
+        f"consumer {checkpoint.consumer!r} has no position for {source.label!r}",
         consequence=f"There is no position that could be {what}",
-        remedy=f"see its sources with `airflow ips show --consumer {consumer}`",
+        remedy=did_you_mean(source.label, known, otherwise=look),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from airflow_provider_ips.core.changes.change_tables import plan_change_tables
 from airflow_provider_ips.core.changes.effects import SnapshotEffect, read_effect
@@ -23,6 +24,9 @@ from airflow_provider_ips.core.planning.verdicts import (
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Decision, Kind, Verdict
 from airflow_provider_ips.core.settings import CaptureSettings
+
+CAPTURE_CHANGES: Final = 'capture changes too: data_operations=("append", "overwrite", "delete")'
+"""The way on for a job whose target is to follow changes of the source."""
 
 
 def judge_range(
@@ -147,8 +151,8 @@ def _refusal(
         f"{history.name}: {snapshot} is not an append: {verdict.reason}",
         consequence="Capturing only what was added would leave out, or repeat, rows that it changed; "
         "nothing was captured and the checkpoint stays",
-        remedy=f"set on_other_operation={tried}'skip' if the log of appends is right whatever else happens; or pause "
-        f"the DAG, process the table in full once, and {by_hand}",
+        remedy=f"{CAPTURE_CHANGES}; or set on_other_operation={tried}'skip' if the log "
+        f"of appends is right whatever else happens; or pause the DAG, process the table in full once, and {by_hand}",
     )
 
 
@@ -264,6 +268,7 @@ def _more_than_retention(history: TableHistory, snapshot: SnapshotFacts, why: st
         f"{history.name}: {snapshot} is more than retention: {why}",
         consequence="Skipping it would keep rows in the target that the source has removed or corrected; nothing was "
         "captured and the checkpoint stays",
-        remedy="set on_other_operation='skip' for one run if the log of appends is right all the same; or pause the "
-        f"DAG, process the table in full once, and {set_checkpoint_to(history, snapshot)}",
+        remedy=f"{CAPTURE_CHANGES}; or set on_other_operation='skip' for one run if the "
+        "log of appends is right all the same; or pause the DAG, process the table in full once, and "
+        f"{set_checkpoint_to(history, snapshot)}",
     )

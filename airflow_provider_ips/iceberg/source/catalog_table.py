@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table.refs import SnapshotRefType
 
 from airflow_provider_ips.core.errors import InputError, UnsupportedTableError
-from airflow_provider_ips.core.identifiers import MAIN_BRANCH, Source, TableIdentifier
-from airflow_provider_ips.iceberg.foreign_errors import parsing, translate_errors
+from airflow_provider_ips.core.identifiers import MAIN_BRANCH, Source, TableIdentifier, did_you_mean
+from airflow_provider_ips.iceberg.foreign_errors import foreign_errors, parsing, translate_errors
 from airflow_provider_ips.iceberg.gc_pause import gc_paused
 from airflow_provider_ips.redaction import cause_without_secrets, remember_secrets
 
@@ -45,11 +46,33 @@ def _missing(catalog: Catalog, identifier: TableIdentifier) -> InputError:
             consequence="A view has no files, so it is not known what was added to it",
             remedy="capture the tables that the view reads",
         )
+    if others := _other_catalogs_in_sql(catalog, identifier):
+        return InputError(
+            f"table {identifier} does not exist in catalog {catalog.name!r}, but the same database has it in catalog "
+            f"{' and '.join(map(repr, others))}",
+            consequence="A SQL catalog finds only tables that were created under its own name",
+            remedy=f'set "catalog_name": "{others[0]}" in the extra of the connection; without it the catalog is named '
+            "after the connection's id",
+        )
     return InputError(
         f"table {identifier} does not exist in catalog {catalog.name!r}",
         consequence="There is nothing to capture",
-        remedy="check the spelling, the namespace and the catalog that iceberg_conn_id names",
+        remedy=did_you_mean(
+            str(identifier),
+            _tables_beside(catalog, identifier),
+            otherwise="check the spelling, the namespace and the catalog that iceberg_conn_id names",
+        ),
     )
+
+
+def _tables_beside(catalog: Catalog, identifier: TableIdentifier) -> list[str]:
+    """The tables of the same namespace, to suggest one; none if the catalog cannot list them."""
+    try:
+        return [".".join(found) for found in catalog.list_tables(identifier.namespace)]
+    except NotImplementedError:
+        return []
+    except foreign_errors():
+        return []
 
 
 def _check_supported(table: Table, name: str) -> None:
@@ -101,17 +124,32 @@ def is_view(catalog: Catalog, identifier: TableIdentifier) -> bool:
             return _is_view_in_sql(catalog, identifier)
 
 
+_NAMES_QUERY = (
+    "SELECT DISTINCT catalog_name FROM iceberg_tables WHERE table_namespace = :namespace AND table_name = :name"
+)
+
+
+def _other_catalogs_in_sql(catalog: Catalog, identifier: TableIdentifier) -> list[str]:
+    """The names under which the database of a SQL catalog has a table of that name."""
+    return sorted(row[0] for row in _query_in_sql(catalog, _NAMES_QUERY, identifier) if row[0] != catalog.name)
+
+
 def _is_view_in_sql(catalog: Catalog, identifier: TableIdentifier) -> bool:
     """PyIceberg's SQL catalog does not know views, but Spark's JDBC catalog writes them to the same table."""
+    return bool(_query_in_sql(catalog, _VIEW_QUERY, identifier))
+
+
+def _query_in_sql(catalog: Catalog, query: str, identifier: TableIdentifier) -> Sequence[Any]:
     engine = getattr(catalog, "engine", None)
     if engine is None:
-        return False
+        return ()
     from sqlalchemy import text
     from sqlalchemy.exc import OperationalError, ProgrammingError
 
     values = {"catalog": catalog.name, "namespace": ".".join(identifier.namespace), "name": identifier.name}
+    used = {name: value for name, value in values.items() if f":{name}" in query}
     try:
         with engine.connect() as connection:
-            return connection.execute(text(_VIEW_QUERY), values).first() is not None
+            return list(connection.execute(text(query), used))
     except (OperationalError, ProgrammingError):
-        return False  # an older database has no column iceberg_type
+        return ()  # an older database has no column iceberg_type

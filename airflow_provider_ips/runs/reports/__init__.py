@@ -203,6 +203,8 @@ def xcoms_of(
         yield from positions_of(source)
         bounds = {f"{source.key}.{side}.{column}": None for column in settings.range_columns for side in SIDES}
         yield from {**bounds, **dict(_bounds(source))}.items()
+    # Airflow's UI makes numbers of texts that are all digits, and rounds them; within a list it leaves them alone.
+    yield "positions", [dict(positions_of(source)) for source in record.sources]
     yield "capture_id", record.capture_id
     yield "capture", record.to_json()
 
