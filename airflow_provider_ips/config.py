@@ -48,7 +48,7 @@ CHECKPOINT_CONN_ID: Final = Option(
     example="lake",
     description=(
         "The Iceberg connection to the catalog in which ``checkpoint_store = iceberg`` keeps its logs.\n"
-        "Empty: each capture's own connection, and ``iceberg_default`` for commands.\n"
+        "Empty: each capture's own connection, and ``iceberg_default`` for commands that name no consumer.\n"
     ),
 )
 CHECKPOINT_NAMESPACE: Final = Option(

@@ -31,8 +31,7 @@ _CONSUMER: Final = _arg(
 _CONN_ID: Final = _arg(
     "--conn-id",
     help="The Iceberg connection; also for the iceberg store, unless [ips] checkpoint_conn_id is set "
-    "(default: iceberg_default)",
-    default="iceberg_default",
+    "(default: that of the consumer's capture, or iceberg_default)",
 )
 _TABLE: Final = _arg("--table", help="The source table, as source_tables names it, e.g. db.playback", required=True)
 _ONE_TABLE: Final = _arg("--table", help="Only this source (default: all)")

@@ -9,7 +9,7 @@ from airflow.utils.cli import action_cli
 
 from airflow_provider_ips.cli.terminal import cli_function
 from airflow_provider_ips.maintenance import clean_up, doctor, manual_changes, replay
-from airflow_provider_ips.maintenance.doctor import Server
+from airflow_provider_ips.maintenance.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,6 +18,8 @@ from airflow.utils.providers_configuration_loader import providers_configuration
 
 from airflow_provider_ips.checkpoints.variable import ServerVariables
 from airflow_provider_ips.core.errors import IpsError
+from airflow_provider_ips.maintenance.console import DEFAULT_CONN_ID
+from airflow_provider_ips.maintenance.server import Server
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -50,6 +52,11 @@ class Terminal:
         return sys.stdin.readline()
 
 
+def _connection_of(consumer: str | None) -> str:
+    """Return the connection of a consumer's capture, as far as its DAG shows it."""
+    return (Server().connection_of(consumer) if consumer else None) or DEFAULT_CONN_ID
+
+
 def cli_function(name: str, run: Callable[[Console, Any], None], options: type[Any]) -> CliFunction:
     """Make the function that Airflow calls for a command, with what was parsed as typed options."""
 
@@ -57,6 +64,8 @@ def cli_function(name: str, run: Callable[[Console, Any], None], options: type[A
         os.environ["_AIRFLOW_PROCESS_CONTEXT"] = "server"
         given = {option.name: getattr(args, option.name) for option in fields(options)}
         try:
+            if "conn_id" in given and given["conn_id"] is None:
+                given["conn_id"] = _connection_of(given.get("consumer"))
             run(Terminal(args.output), options(**given))
         except IpsError as error:  # a command ends with what to do, and not with a traceback
             raise SystemExit(str(error)) from None

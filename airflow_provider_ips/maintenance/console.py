@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from airflow_provider_ips import compat
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
@@ -46,11 +46,14 @@ class Console(Protocol):
         """Ask the user to type a word, and return what was typed. ``what`` says what the word is."""
 
 
+DEFAULT_CONN_ID: Final = "iceberg_default"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ConnectionOptions:
     """The Iceberg connection, through which tables and the Iceberg store are reached."""
 
-    conn_id: str = "iceberg_default"
+    conn_id: str = DEFAULT_CONN_ID
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +94,13 @@ def open_stores(console: Console, options: ConnectionOptions) -> dict[str, Varia
         name: open_named_store(name, iceberg_conn_id=options.conn_id, variables=console.variables)
         for name in compat.USABLE_STORES
     }
+
+
+def open_variable_store(console: Console) -> dict[str, VariableStore]:
+    """Open the store in Variables, by its name: it needs no connection. Below Airflow 3.3 there is none."""
+    from airflow_provider_ips.checkpoints.variable import VariableStore
+
+    return {name: VariableStore(access=console.variables) for name in compat.USABLE_STORES if name == "variable"}
 
 
 def read_existing(store: CheckpointStore, consumer: str) -> Checkpoint:

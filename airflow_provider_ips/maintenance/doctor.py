@@ -1,7 +1,6 @@
 """The command doctor: checks everything that a run depends on, before a run does.
 
-A process on an Airflow server can look up more than a task can: the DAGs that Airflow has stored, and its secrets
-backends. That is in :class:`Server`.
+A process on an Airflow server can look up more than a task can, by ``maintenance.server``.
 """
 
 from __future__ import annotations
@@ -9,15 +8,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from airflow_provider_ips import config
-from airflow_provider_ips.assets.uris import SCHEME, TableUri
-from airflow_provider_ips.checkpoints.variable import ServerVariables
+from airflow_provider_ips import compat, config
 from airflow_provider_ips.core.advice.checks import (
     Finding,
     Status,
@@ -33,12 +28,21 @@ from airflow_provider_ips.core.checkpoint.entries import SourcePosition
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
 from airflow_provider_ips.core.errors import CheckpointError, IpsError
 from airflow_provider_ips.core.identifiers import Source, variable_key
-from airflow_provider_ips.maintenance.console import ConnectionOptions, Console, Row, open_stores
+from airflow_provider_ips.maintenance.console import (
+    DEFAULT_CONN_ID,
+    ConnectionOptions,
+    Console,
+    Row,
+    open_stores,
+    open_variable_store,
+)
+from airflow_provider_ips.maintenance.server import last_dag
 from airflow_provider_ips.runs.environment import now_ms, open_catalog
 
 if TYPE_CHECKING:
-    from airflow.serialization.definitions.dag import SerializedDAG
     from pyiceberg.catalog import Catalog
+
+    from airflow_provider_ips.maintenance.server import Server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +73,10 @@ def examine(console: Console, options: DoctorOptions, server: Server | None) -> 
     try:
         stores = open_stores(console, options)
     except IpsError as error:
-        yield Finding.of_error("stores", f"connection {options.conn_id}", error)
+        problem = Finding.of_error("stores", f"connection {options.conn_id}", error)
+        is_in_use = "iceberg" in (config.CHECKPOINT_STORE.read(), compat.DEFAULT_STORE)
+        yield problem if is_in_use else replace(problem, status=Status.UNKNOWN)
+        stores = open_variable_store(console)
     read = [
         finding for name, store in stores.items() for finding in _read_all(name, store, options.consumer, checkpoints)
     ]
@@ -78,16 +85,25 @@ def examine(console: Console, options: DoctorOptions, server: Server | None) -> 
         yield _unknown_consumer(options.consumer, stores)
     for consumer in checkpoints or ([options.consumer] if options.consumer else []):
         yield check_shadows(consumer, server)
-    try:
-        catalog = open_catalog(options.conn_id)
-    except IpsError as error:
-        yield Finding.of_error("catalog", f"connection {options.conn_id}", error)
-        return
-    yield from check_namespace(catalog, options)
+    connections = {consumer: _connection_of(consumer, options, server) for consumer in checkpoints}
     writers = _writers(server, stores, checkpoints) if checkpoints else {}
-    for checkpoint in checkpoints.values():
-        for entry in checkpoint.positions:
-            yield from _check_source(server, catalog, checkpoint, entry, writers)
+    for conn_id in sorted(set(connections.values()) or {options.conn_id}):
+        try:
+            catalog = open_catalog(conn_id)
+        except IpsError as error:
+            yield Finding.of_error("catalog", f"connection {conn_id}", error)
+            continue
+        yield from check_namespace(catalog, options)
+        for checkpoint in (found for found in checkpoints.values() if connections[found.consumer] == conn_id):
+            for entry in checkpoint.positions:
+                yield from _check_source(server, catalog, checkpoint, entry, writers)
+
+
+def _connection_of(consumer: str, options: DoctorOptions, server: Server | None) -> str:
+    """Return the connection that the command names, or else that of the consumer's capture."""
+    if server is None or options.conn_id != DEFAULT_CONN_ID:
+        return options.conn_id
+    return server.connection_of(consumer) or DEFAULT_CONN_ID
 
 
 def check_shadows(consumer: str, server: Server | None) -> Finding:
@@ -193,11 +209,6 @@ def _all_checkpoints(stores: Mapping[str, CheckpointStore], examined: Mapping[st
                         yield found
 
 
-def last_dag(checkpoint: Checkpoint) -> str | None:
-    """Return the id of the DAG whose run committed last; None if no run has."""
-    return next((c.run.dag_id for c in reversed(checkpoint.history) if c.run is not None), None)
-
-
 def _on_other_operation(server: Server | None, checkpoint: Checkpoint) -> str:
     dag_id = last_dag(checkpoint)
     if server is None or dag_id is None:
@@ -241,73 +252,3 @@ def _row(finding: Finding) -> Row:
         "finding": finding.finding,
         "remedy": finding.remedy or None,
     }
-
-
-RUNS_LOOKED_AHEAD: Final = 10
-_ALIAS_PREFIX: Final = "ips:"
-"""How the names of a commit's asset aliases begin; the asset's URI follows."""
-
-
-class Server:
-    """Airflow's metadata database and secrets backends, as the command `airflow ips doctor` uses them."""
-
-    def secrets_backend_with(self, key: str) -> str | None:
-        """Name a secrets backend that also holds a Variable; None if no backend does."""
-        return ServerVariables().shadowed_by(key)
-
-    def schedule_gap_ms(self, dag_id: str) -> int | None:
-        """Return the longest time between two of a DAG's next runs; None if it is not scheduled by time."""
-        dag = _stored(dag_id)
-        if dag is None or not dag.timetable.can_be_scheduled:
-            return None
-        now = datetime.now(tz=UTC)
-        infos = dag.iter_dagrun_infos_between(now, now + timedelta(days=400))
-        ahead = [info.run_after for info in islice(infos, RUNS_LOOKED_AHEAD)]
-        # The longest, because a schedule may skip the weekend.
-        gaps = (later - earlier for earlier, later in pairwise(ahead))
-        return max((int(gap.total_seconds() * 1000) for gap in gaps), default=None)
-
-    def on_other_operation(self, dag_id: str, consumer: str) -> str | None:
-        """Return the parameter of that name of a consumer's capture; None if the DAG has no such capture."""
-        return getattr(_capture_of(_stored(dag_id), consumer), "on_other_operation", None)
-
-    def tables_written(self, dag_id: str, consumer: str, *, only_changed: bool = False) -> set[Source]:
-        """Return the tables that the commits downstream of a consumer's capture declare as targets.
-
-        :param only_changed: Only tables of commits that declare that the job changes rows (``target_changes``).
-        """
-        dag = _stored(dag_id)
-        capture = _capture_of(dag, consumer)
-        if dag is None or capture is None:
-            return set()
-        downstream = [dag.get_task(name) for name in capture.get_flat_relative_ids(upstream=False)]
-        commits = [task for task in downstream if task.task_type == "IpCommitOperator"]
-        return {
-            table
-            for commit in commits
-            if not only_changed or getattr(commit, "target_changes", False)
-            for table in _targets(commit)
-        }
-
-
-def _stored(dag_id: str) -> SerializedDAG | None:
-    from airflow.models.serialized_dag import SerializedDagModel
-
-    return SerializedDagModel.get_dag(dag_id)
-
-
-def _capture_of(dag: SerializedDAG | None, consumer: str) -> Any | None:  # noqa: ANN401 - an operator as Airflow stores it
-    for task in () if dag is None else dag.tasks:
-        if consumer == (getattr(task, "consumer", None) or f"{task.dag_id}.{task.task_id}"):
-            return task
-    return None
-
-
-def _targets(commit: Any) -> Iterator[Source]:  # noqa: ANN401 - an operator as Airflow stores it
-    verified = getattr(commit, "verify_target", None)
-    if verified and "{{" not in verified:
-        yield Source(verified)
-    for outlet in commit.outlets or ():
-        uri = getattr(outlet, "uri", None) or outlet.name.removeprefix(_ALIAS_PREFIX)
-        if uri.startswith(f"{SCHEME}://"):
-            yield TableUri.parse(uri).source

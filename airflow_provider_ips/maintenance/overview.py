@@ -21,16 +21,44 @@ from airflow_provider_ips.maintenance.console import (
 if TYPE_CHECKING:
     from airflow_provider_ips.checkpoints.iceberg import IcebergStore
     from airflow_provider_ips.checkpoints.variable import VariableStore
+    from airflow_provider_ips.core.positions import RunIdentity
+    from airflow_provider_ips.maintenance.server import Server
 
 
-def list_consumers(console: Console, options: StoreOptions) -> None:
-    """Print one row per consumer, also for damaged checkpoints."""
-    console.show(consumer_rows(open_store(console, options)))
+def list_consumers(console: Console, options: StoreOptions, *, server: Server | None = None) -> None:
+    """Print one row per consumer, also for damaged checkpoints.
+
+    :param server: Airflow's runs and stored DAGs; None in a task, which cannot see them.
+    """
+    console.show(consumer_rows(open_store(console, options), server))
 
 
-def consumer_rows(store: VariableStore | IcebergStore) -> list[Row]:
+def consumer_rows(store: VariableStore | IcebergStore, server: Server | None = None) -> list[Row]:
     """Make one row per document, each of which is read once."""
-    return [_listed(*document) for document in store.documents()]
+    read = [_listed(*document) for document in store.documents()]
+    pending = {id(row): (c.consumer, c.pending.run) for row, c in read if c is not None and c.pending is not None}
+    states = {} if server is None else server.states_of(run for _, run in pending.values())
+    for row, _ in read:
+        if id(row) in pending and row["problem"] is None:
+            consumer, run = pending[id(row)]
+            row["problem"] = _problem_of(consumer, run, states.get(run), server)
+    return [row for row, _ in read]
+
+
+def _problem_of(consumer: str, run: RunIdentity, state: str | None, server: Server | None) -> str | None:
+    """Say why a pending capture will not be committed; None while its run is at work."""
+    from airflow.configuration import conf
+
+    here = conf.get("api", "base_url", fallback="") or None
+    if server is None or run.deployment not in (None, here):
+        return "captured and not committed; whether the run is still at work is not known here"
+    if state in ("queued", "running"):
+        return None
+    if state is None:
+        return "the run was deleted before it committed; the next run captures its range again"
+    if server.has_commit(run.dag_id, consumer) is False:
+        return f"DAG {run.dag_id} has no IpCommitOperator for it: its checkpoint never moves"
+    return f"the run has ended ({state}) without a commit; the next run captures its range again"
 
 
 def show(console: Console, options: ConsumerOptions) -> None:
@@ -43,22 +71,22 @@ def history(console: Console, options: ConsumerOptions) -> None:
     console.show(history_rows(read_existing(open_store(console, options), options.consumer)))
 
 
-def _listed(place: str, consumer: str | None, parse: Callable[[], Checkpoint | None]) -> Row:
+def _listed(place: str, consumer: str | None, parse: Callable[[], Checkpoint | None]) -> tuple[Row, Checkpoint | None]:
     row: Row = {"consumer": consumer or place, "sources": None, "last_commit": None, "pending_run": None}
     if consumer is None:
-        return {**row, "problem": "damaged"}
+        return {**row, "problem": "damaged"}, None
     try:
         found = parse()
     except CheckpointError as error:
-        return {**row, "problem": error.problem}
+        return {**row, "problem": error.problem}, None
     if found is None:
-        return {**row, "problem": "no document yet"}
+        return {**row, "problem": "no document yet"}, None
     row["sources"] = ", ".join(p.source.label for p in found.positions)
     if found.history:
         row["last_commit"] = format_time(found.history[-1].committed_at_ms)
     if found.pending is not None:
         row["pending_run"] = str(found.pending.run)
-    return {**row, "problem": None}
+    return {**row, "problem": None}, found
 
 
 def source_rows(checkpoint: Checkpoint) -> list[Row]:
