@@ -6,6 +6,7 @@ state of assets, for watchers           no               from a thread      in t
 one poll for watchers of one table      no               yes                yes
 state of tasks, for resumable jobs      no               yes                yes
 partition keys that a task chooses      no               yes                yes
+client for metrics outside of tasks     class            functions          functions
 
 What a version lacks is refused by an error that says so, or left out where nothing can become wrong: what that costs
 is on the pages of config, sensor and commit. Imported with the first operator, sensor, trigger or hook, and then it
@@ -66,6 +67,20 @@ def refuse_partition_events() -> None:
 def task_state_of(context: Context) -> Any | None:  # noqa: ANN401 - Airflow's
     """Return what Airflow remembers of a task when it is cleared; None where it remembers nothing."""
     return context.get("task_state_store")
+
+
+def start_stats() -> None:
+    """Set up Airflow's client for metrics in a command, as tasks have it. It connects when a metric is sent."""
+    from airflow.sdk.configuration import conf
+    from airflow.sdk.observability.metrics.stats_utils import get_stats_factory
+    from airflow.sdk.observability.stats import Stats
+
+    start: Callable[..., None] = Stats.initialize
+    make_factory: Callable[..., Any] = get_stats_factory
+    if HAS_3_3:
+        start(factory=make_factory(), export_legacy_names=conf.getboolean("metrics", "legacy_names_on"))
+    else:
+        start(factory=make_factory(Stats))
 
 
 class AssetState:

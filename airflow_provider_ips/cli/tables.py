@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from airflow.utils.cli import action_cli
 
+from airflow_provider_ips import compat
 from airflow_provider_ips.cli.terminal import cli_function
 from airflow_provider_ips.maintenance import clean_up, doctor, manual_changes, replay
 from airflow_provider_ips.maintenance.server import Server
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_provider_ips.cli.terminal import CliFunction
+    from airflow_provider_ips.maintenance.console import Console
 
 # Airflow's audit log gets every command that writes, with its arguments.
 _audited = cast("Callable[[CliFunction], CliFunction]", action_cli)
@@ -26,4 +28,11 @@ reset_command = _audited(cli_function("reset", manual_changes.reset, manual_chan
 abandon_command = _audited(cli_function("abandon", manual_changes.abandon, manual_changes.AbandonOptions))
 move_command = _audited(cli_function("move", manual_changes.move, manual_changes.MoveOptions))
 replay_command = _audited(cli_function("replay", replay.replay, replay.ReplayOptions))
-gc_command = _audited(cli_function("gc", clean_up.gc, clean_up.CleanUpOptions))
+
+
+def _gc(console: Console, options: clean_up.CleanUpOptions) -> None:
+    compat.start_stats()  # what is deleted is counted, and a command is not a task
+    clean_up.gc(console, options)
+
+
+gc_command = _audited(cli_function("gc", _gc, clean_up.CleanUpOptions))

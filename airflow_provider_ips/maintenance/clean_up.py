@@ -23,6 +23,7 @@ from airflow_provider_ips.maintenance.console import (
     may_write,
     open_stores,
 )
+from airflow_provider_ips.metrics import Measurement, send
 from airflow_provider_ips.runs.environment import now_ms, open_catalog
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def gc(console: Console, options: CleanUpOptions) -> None:
     console.say(f"{len(plan.tables)} ICDC tables and {len(plan.files)} files can be deleted; none is a data file.")
     if may_write(console, options, namespace, what="the ICDC namespace"):
         tables, files = clean_up(catalog, plan)
+        send((Measurement("ips.gc.tables", tables), Measurement("ips.gc.files", files)))
         console.say(f"Dropped {tables} tables and deleted {files} files.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import SkipMixin
@@ -217,6 +218,7 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
     def execute(self, context: Context) -> None:
         """Capture, push the XComs, and skip downstream tasks if there is nothing to process."""
         from airflow_provider_ips.runs.capture import CaptureRun, skip_downstream
+        from airflow_provider_ips.runs.measures import measure_capture
         from airflow_provider_ips.runs.reports import capture_lines, xcoms_of
         from airflow_provider_ips.runs.request import CaptureParameters
 
@@ -241,7 +243,9 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
             chunk=self.chunk,
             backfill_partitions=lambda: self.render_template(self.backfill_partitions, context),
         )
+        began = monotonic()
         record = self._captured = CaptureRun(context=context, parameters=parameters).execute()
+        measure_capture(record, seconds=monotonic() - began)
         for line in capture_lines(record, is_committed=is_committed):
             self.log.info("%s", line)
         for key, value in xcoms_of(record, sources):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.dag_checks.arguments import check_choice, check_target, parse_capture, parse_require
 from airflow_provider_ips.dag_checks.attachment import depend_on_capture
 from airflow_provider_ips.dag_checks.completion import complete_read_dag, complete_running_dag
@@ -101,12 +102,18 @@ class IpCommitOperator(CommitTask):
     def execute(self, context: Context) -> None:
         """Demand evidence, move the checkpoint, drop ICDC tables, and emit events of the targets."""
         from airflow_provider_ips.runs.commit import commit_capture
+        from airflow_provider_ips.runs.measures import measure_commit, measure_refusal
         from airflow_provider_ips.runs.reports import commit_lines, event_lines
 
         complete_running_dag(context["dag"])
-        report = commit_capture(
-            context, self, icdc_retention=self.icdc_retention, partition_events=self.partition_events
-        )
+        try:
+            report = commit_capture(
+                context, self, icdc_retention=self.icdc_retention, partition_events=self.partition_events
+            )
+        except IpsError:
+            measure_refusal(context, self.capture_task_id)
+            raise
+        measure_commit(report)
         self._committed = report.record
         for line in (*commit_lines(report), *event_lines(report, self.target_assets)):
             self.log.info("%s", line)

@@ -36,6 +36,7 @@ from airflow_provider_ips.runs.capture_steps import (
     rules_of,
     write_over,
 )
+from airflow_provider_ips.runs.measures import measure_lag
 from airflow_provider_ips.runs.request import CaptureRequest
 
 if TYPE_CHECKING:
@@ -263,6 +264,7 @@ class PendingRun:
             refuse_new_range=self.refuse_new_range,
         )
         sources = plan_sources(self.request, self.catalog, kind)
+        measure_lag(self.request.consumer, sources, self.checkpoint, now_ms=self.now_ms)
         return self._with_advice(publish(self.request, self.catalog, kind, sources), sources)
 
     def _capture_corrected(self) -> CaptureRecord:
