@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.history.snapshots import TableHistory
     from airflow_provider_ips.core.identifiers import Source
     from airflow_provider_ips.core.positions import Position
-    from airflow_provider_ips.core.watching.monitor import PollResult, Reported
+    from airflow_provider_ips.core.watching.monitor import PollResult
     from airflow_provider_ips.core.watching.watch import Watch
     from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
 
@@ -231,7 +231,7 @@ class Watermark:
         self._store = store
         self._log = log
         self._is_restored = store is None
-        self._stored: dict[Source, Reported] = {}
+        self._stored = ReportedSources({})
 
     async def restore(self, monitor: Monitor) -> None:
         """Give the monitor what was stored before a restart, once. Raises if the store does not answer."""
@@ -250,11 +250,11 @@ class Watermark:
 
     async def save(self, monitor: Monitor) -> None:
         """Store what has changed. If that fails, the worst is that a restart reports the same rows again."""
-        if self._store is None or not self._is_restored or monitor.reported == self._stored:
+        reported = ReportedSources(dict(monitor.reported), monitor.event_at_ms)
+        if self._store is None or not self._is_restored or reported == self._stored:
             return
-        reported = dict(monitor.reported)
         try:
-            await self._store.write(STATE_KEY, ReportedSources(reported).to_json())
+            await self._store.write(STATE_KEY, reported.to_json())
         except Exception:  # noqa: BLE001 - a deployment may bring any backend; the next round tries again
             self._log.warning(
                 "The watermark could not be stored: a restart would now report the same rows again. Trying again with "
@@ -266,13 +266,15 @@ class Watermark:
 
     def _apply(self, raw: object, monitor: Monitor) -> None:
         try:
-            monitor.reported.update(ReportedSources.from_json(raw).sources)
+            stored = ReportedSources.from_json(raw)
         except PARSE_ERRORS as error:
             self._log.warning(
                 "The stored watermark %s cannot be read (%s): its rows are reported again.", STATE_KEY, error
             )
         else:
-            self._stored = dict(monitor.reported)
+            monitor.reported.update(stored.sources)
+            monitor.event_at_ms = stored.event_at_ms
+            self._stored = stored
 
     def _go_on_without_store(self) -> None:
         self._store = None

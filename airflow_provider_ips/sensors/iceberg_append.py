@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_provider_ips.core.settings import SourceTable
     from airflow_provider_ips.core.watching.thresholds import AtLeast
+    from airflow_provider_ips.dag_graph import CaptureTask
     from airflow_provider_ips.watching import Poller
 
 
@@ -32,7 +32,7 @@ _TAKEN_FROM_CAPTURE = ("initial", "on_other_operation", "on_gap")
 
 _PARAMETERS = (
     *("table", "branch", "consumer", "since", "data_operations", "require", "missing"),
-    *("min_files", "min_records", "min_bytes", "or_after"),
+    *("min_files", "min_records", "min_bytes", "quiet_for", "or_after"),
     *_TAKEN_FROM_CAPTURE,
 )
 
@@ -50,20 +50,26 @@ class IcebergAppendSensor(BaseSensorOperator):
 
     ``timeout``, ``soft_fail``, ``mode``, retries and the rest are those of every Airflow sensor.
 
+    :param capture: The ``IpCaptureOperator`` to wait for. Tables, connection, consumer, store, ``initial``,
+        ``data_operations``, ``on_other_operation`` and ``on_gap`` are then the capture's; one that is given beside it
+        and differs is refused.
     :param table: ``"db.t"``, a :class:`SourceTable`, or a list of these. (templated)
-    :param iceberg_conn_id: The :ref:`Iceberg connection id<howto/connection:iceberg>` of the catalog. (templated)
-    :param branch: The branch of tables given as strings. (templated)
+    :param iceberg_conn_id: The :ref:`Iceberg connection id<howto/connection:iceberg>` of the catalog, by default
+        ``iceberg_default``. (templated)
+    :param branch: The branch of tables given as strings, by default ``main``. (templated)
     :param consumer: Wait for rows beyond this consumer's checkpoint: the ``consumer`` of a capture, by default
         ``<dag_id>.<task_id>``. Either this or ``since`` is needed. (templated)
     :param since: Wait for rows beyond a snapshot id, or an ISO timestamp with a time zone. (templated)
     :param initial: Where a consumer without a checkpoint starts. By default, as in the capture of this DAG that owns
         the consumer; a consumer of another DAG must have a checkpoint, because its name may be misspelt. (templated)
-    :param data_operations: As in a capture.
+    :param data_operations: As in a capture, by default appends.
     :param on_other_operation: As in a capture. By default, as in the capture of this DAG that owns the consumer.
-    :param on_gap: As in a capture. By default, as in the capture of this DAG that owns the consumer.
+        (templated)
+    :param on_gap: As in a capture. By default, as in the capture of this DAG that owns the consumer. (templated)
     :param min_files: Wait for this many files, or ``AtLeast(files, or_after=age)``. All given thresholds must be met.
     :param min_records: Wait for this many records.
     :param min_bytes: Wait for this many bytes.
+    :param quiet_for: Wait until nothing was appended for this long (timedelta or seconds), by the commit times.
     :param or_after: Succeed with less once the oldest unprocessed snapshot has this age (timedelta or seconds).
     :param require: Of several tables, whether ``"any"`` or ``"all"`` must be ready.
     :param missing: What to do if a table, namespace or branch does not exist: ``"wait"`` or ``"fail"``.
@@ -73,24 +79,29 @@ class IcebergAppendSensor(BaseSensorOperator):
         ``poke_interval`` is then the pause between two polls.
     """
 
-    template_fields: Sequence[str] = ("table", "iceberg_conn_id", "branch", "consumer", "since", "initial")
+    template_fields: Sequence[str] = (
+        *("table", "iceberg_conn_id", "branch", "consumer", "since"),
+        *_TAKEN_FROM_CAPTURE,
+    )
     ui_color = "#d6f0ef"
 
     def __init__(
         self,
         *,
-        table: str | SourceTable | Sequence[str | SourceTable],
-        iceberg_conn_id: str = "iceberg_default",
-        branch: str = "main",
+        capture: CaptureTask | None = None,
+        table: object = None,
+        iceberg_conn_id: str | None = None,
+        branch: str | None = None,
         consumer: str | None = None,
         since: str | int | datetime | None = None,
         initial: str | None = None,
-        data_operations: Collection[str] = ("append",),
+        data_operations: Collection[str] | None = None,
         on_other_operation: str | None = None,
         on_gap: str | None = None,
         min_files: int | AtLeast | None = None,
         min_records: int | AtLeast | None = None,
         min_bytes: int | AtLeast | None = None,
+        quiet_for: timedelta | float | None = None,
         or_after: timedelta | float | None = None,
         require: str = "any",
         missing: str = "wait",
@@ -100,7 +111,7 @@ class IcebergAppendSensor(BaseSensorOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.table = table
-        self.iceberg_conn_id = iceberg_conn_id
+        self.iceberg_conn_id = iceberg_conn_id or "iceberg_default"
         self.branch = branch
         self.consumer = consumer
         self.since = since
@@ -111,12 +122,15 @@ class IcebergAppendSensor(BaseSensorOperator):
         self.min_files = min_files
         self.min_records = min_records
         self.min_bytes = min_bytes
+        self.quiet_for = quiet_for
         self.or_after = or_after
         self.require = require
         self.missing = missing
         self.checkpoint_store = checkpoint_store
         self.deferrable = deferrable
         self._poller: Poller | None = None
+        if capture is not None:
+            self._take_from(capture, iceberg_conn_id=iceberg_conn_id)
         parse_interval("poke_interval", self.poke_interval)
         self._check()
 
@@ -187,6 +201,14 @@ class IcebergAppendSensor(BaseSensorOperator):
             raise AirflowSkipException(message)
         raise AirflowSensorTimeout(message)
 
+    def _take_from(self, capture: CaptureTask, *, iceberg_conn_id: str | None) -> None:
+        from airflow_provider_ips.dag_checks.watched_capture import settled_by_capture
+
+        names = ("table", "branch", "consumer", "since", "checkpoint_store", "data_operations", *_TAKEN_FROM_CAPTURE)
+        given = {"iceberg_conn_id": iceberg_conn_id, **{name: getattr(self, name) for name in names}}
+        for name, value in settled_by_capture(capture, given).items():
+            setattr(self, name, value)
+
     def _poller_for(self, context: Context) -> Poller:
         """Return one poller for all pokes in this process: it keeps the catalog, and what it has judged already."""
         from airflow_provider_ips.watching import Poller
@@ -218,6 +240,12 @@ class IcebergAppendSensor(BaseSensorOperator):
 
     def _check(self) -> None:
         """Refuse parameters that cannot be right. Templates are skipped here, and checked when they are rendered."""
+        if self.table is None:
+            raise InputError(
+                "neither capture= nor table= is given",
+                consequence="The sensor does not know what to wait for",
+                remedy="set capture= to the IpCaptureOperator, or table= with consumer= or since=",
+            )
         if (self.consumer is None) == (self.since is None):
             raise InputError(
                 f"consumer={self.consumer!r} and since={self.since!r}: exactly one is needed",

@@ -6,12 +6,12 @@ import asyncio
 import logging
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_ips import compat, config
-from airflow_provider_ips.core.errors import IpsError
+from airflow_provider_ips.core.errors import InputError, IpsError
 from airflow_provider_ips.core.watching.monitor import Monitor, missing_source
 from airflow_provider_ips.core.watching.watch import Watch, parse_interval, parse_since, watched_to_text
 from airflow_provider_ips.iceberg.gc_pause import LONG_LIVED
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.settings import SourceTable
     from airflow_provider_ips.core.watching.monitor import PollResult
     from airflow_provider_ips.core.watching.thresholds import AtLeast
+    from airflow_provider_ips.dag_graph import CaptureTask
 
 
 MAX_BACK_OFF_S = 300.0
@@ -75,6 +76,8 @@ class IcebergAppendTrigger(BaseEventTrigger):
     :param once: For a sensor: yield one event and end, also for an error that waiting does not solve. A watcher never
         ends.
     :param give_up_at_ms: With ``once``: when to yield the event of a timeout.
+    :param min_interval: The least time between two events (timedelta or seconds). What comes in between is reported
+        when it is over, in one event.
     """
 
     def __init__(
@@ -92,7 +95,9 @@ class IcebergAppendTrigger(BaseEventTrigger):
         min_files: int | AtLeast | Sequence[float | None] | None = None,
         min_records: int | AtLeast | Sequence[float | None] | None = None,
         min_bytes: int | AtLeast | Sequence[float | None] | None = None,
+        quiet_for: timedelta | float | Sequence[float | None] | None = None,
         or_after: timedelta | float | None = None,
+        min_interval: timedelta | float | None = None,
         require: str = "any",
         missing: str = "wait",
         checkpoint_store: str | None = None,
@@ -114,7 +119,9 @@ class IcebergAppendTrigger(BaseEventTrigger):
             min_files=min_files,
             min_records=min_records,
             min_bytes=min_bytes,
+            quiet_for=quiet_for,
             or_after=or_after,
+            min_interval=min_interval,
             require=require,
             missing=missing,
         )
@@ -125,8 +132,31 @@ class IcebergAppendTrigger(BaseEventTrigger):
         self.initial = initial
         self.poll_interval = parse_interval("poll_interval", poll_interval)
         self.once = once
+        if once and min_interval is not None:
+            raise InputError(
+                f"min_interval={min_interval!r} with once=True",
+                consequence="There is only one event, so it would have no effect",
+                remedy="leave it out; a sensor can wait for a pause by quiet_for",
+            )
         self.give_up_at_ms = give_up_at_ms
         self.sources = tuple(table.source for table in self.watch.sources)
+
+    @classmethod
+    def for_capture(cls, capture: CaptureTask, **parameters: Any) -> Self:
+        """
+        Watch the tables of a capture beyond its checkpoint: table, connection, consumer and rules are the capture's.
+
+        An asset is there before the DAG that it starts, so create the capture before the DAG, with a ``consumer``;
+        ``capture >> …`` within the DAG then adds it.
+
+        :param capture: An ``IpCaptureOperator`` without templates, because a watcher cannot render them.
+        :param parameters: The other parameters of this class.
+        """
+        from airflow_provider_ips.dag_checks.watched_capture import refuse_templates, settled_by_capture
+
+        settled = settled_by_capture(capture, parameters)
+        refuse_templates(settled)
+        return cls(**{**parameters, **settled})
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return only strings, numbers and flat lists, because Airflow compares triggers by their arguments."""
@@ -143,6 +173,7 @@ class IcebergAppendTrigger(BaseEventTrigger):
                 "on_other_operation": settings.on_other_operation,
                 "on_gap": settings.on_gap,
                 **self.watch.thresholds.to_json(),
+                "min_interval": self.watch.min_interval_s,
                 "require": self.watch.require.value,
                 "missing": self.watch.missing,
                 "checkpoint_store": self.checkpoint_store,
@@ -211,8 +242,8 @@ class IcebergAppendTrigger(BaseEventTrigger):
                 raise
             self._log_error(error, loaded)
         else:
-            if outcome.ready or outcome.error is not None:
-                monitor.mark_reported(outcome)
+            if (outcome.ready or outcome.error is not None) and monitor.may_report(now_ms()):
+                monitor.mark_reported(outcome, now_ms=now_ms())
                 return self._event("ready" if outcome.ready else "problem", outcome.to_json())
         return self._timed_out()
 

@@ -14,6 +14,7 @@ from airflow.sdk import DAG, BaseSensorOperator
 from airflow_provider_ips import IcebergAppendSensor, IpCaptureOperator, IpCommitOperator, SourceTable
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.watching.thresholds import AtLeast
+from airflow_provider_ips.testing import InMemoryStore
 from tests.airflow.counting import IMPLEMENTATION, CountingCatalog
 from tests.kit.moves import QUIET
 from tests.kit.tables import append, create
@@ -175,6 +176,94 @@ def test_an_unknown_consumer_is_refused(table, run_dag, capsys):
     assert "consumer 'raeders' has no checkpoint" in capsys.readouterr().out
 
 
+# --- a capture ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_a_capture_says_what_to_wait_for(table, run_dag, deferrable):
+    """Ready on the first run, not after the commit, ready again after an append, and nothing is written twice."""
+    with DAG("named_once", schedule=None) as dag:
+        capture = IpCaptureOperator(task_id="capture", source_tables="db.events", iceberg_conn_id="lake")
+        arrived = IcebergAppendSensor(task_id="wait", capture=capture, deferrable=deferrable, soft_fail=True, **QUICK)
+        arrived >> capture >> IpCommitOperator(task_id="commit", capture=capture)
+
+    assert run_dag(dag).states["commit"] == "success"
+    assert run_dag(dag).states["wait"] == "skipped"
+    append(table, [4])
+    assert run_dag(dag).states["commit"] == "success"
+
+
+def test_templates_of_a_capture_are_rendered_for_its_sensor(table, run_dag):
+    """As they are for the capture."""
+    with DAG("rendered", schedule=None, params={"table": "db.events", "rule": "skip"}) as dag:
+        capture = IpCaptureOperator(
+            task_id="capture",
+            source_tables="{{ params.table }}",
+            iceberg_conn_id="lake",
+            consumer="of_{{ dag.dag_id }}",
+            on_other_operation="{{ params.rule }}",
+        )
+        IcebergAppendSensor(task_id="wait", capture=capture, **QUICK) >> capture
+
+    assert run_dag(dag).states["wait"] == "success"
+
+
+def capture_of_tests(**parameters):
+    return IpCaptureOperator(**{"task_id": "capture", "source_tables": "db.t", "consumer": "c", **parameters})
+
+
+def test_what_the_capture_says_may_be_said_again():
+    """``default_args`` give it to both."""
+    capture = capture_of_tests(iceberg_conn_id="lake", source_tables=["db.t", SourceTable("db.u", branch="audit")])
+
+    sensor = IcebergAppendSensor(
+        task_id="wait",
+        capture=capture,
+        table=[SourceTable("db.u", branch="audit"), "db.t"],
+        consumer="c",
+        iceberg_conn_id="lake",
+        data_operations=["append"],
+    )
+
+    assert (sensor.iceberg_conn_id, sensor.consumer, sensor.on_gap) == ("lake", "c", "fail")
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"table": "db.u"},
+        {"table": ["db.t", "db.u"]},
+        {"table": SourceTable("db.t", branch="audit")},
+        {"iceberg_conn_id": "iceberg_default"},
+        {"consumer": "d"},
+        {"since": "2026-10-01T00:00:00Z"},
+        {"branch": "main"},
+        {"initial": "latest"},
+        {"on_gap": "resync"},
+        {"checkpoint_store": "iceberg"},
+        {"data_operations": ("append", "overwrite", "delete")},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_a_second_spelling_that_differs_is_refused(parameters):
+    """It would wait for other rows than the run then captures."""
+    (name,) = parameters
+    with pytest.raises(InputError, match=f"^{name}=.* contradicts capture 'capture'"):
+        IcebergAppendSensor(task_id="wait", capture=capture_of_tests(iceberg_conn_id="lake"), **parameters)
+
+
+def test_a_capture_that_does_not_settle_it_is_refused():
+    """Neither its instances, nor its default consumer without a DAG, nor a store that is an object."""
+    with pytest.raises(InputError, match="not an IpCaptureOperator"):
+        IcebergAppendSensor(task_id="wait", capture="capture")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="neither a consumer nor a DAG"):
+        IcebergAppendSensor(task_id="wait", capture=capture_of_tests(consumer=None))
+    with pytest.raises(InputError, match="store object"):
+        IcebergAppendSensor(task_id="wait", capture=capture_of_tests(checkpoint_store=InMemoryStore()))
+    with pytest.raises(InputError, match="neither capture= nor table="):
+        IcebergAppendSensor(task_id="wait", consumer="c")
+
+
 # --- what ends the wait and what does not -----------------------------------------------------------------------------
 
 
@@ -214,6 +303,8 @@ def test_what_adds_no_row_lets_nothing_go(table, run_dag, move, deferrable):
         ({"min_records": 4, "or_after": timedelta(milliseconds=1)}, "success"),
         ({"min_records": AtLeast(4, or_after=3600)}, "failed"),
         ({"min_bytes": 10**9}, "failed"),
+        ({"quiet_for": 3600}, "failed"),
+        ({"quiet_for": timedelta(milliseconds=1)}, "success"),
     ],
 )
 def test_thresholds_hold_back(table, run_dag, thresholds, state):
@@ -332,6 +423,7 @@ def test_parsing_leaves_the_heavy_libraries_alone():
         ({"consumer": "c", "poke_interval": timedelta(0)}, "poke_interval=0"),
         ({"consumer": "c", "min_files": 0}, "min_files"),
         ({"consumer": "c", "or_after": 60}, "or_after=60"),
+        ({"consumer": "c", "quiet_for": 0}, "quiet_for=0"),
         ({"consumer": "c", "min_files": AtLeast(5, or_after=9), "or_after": 60}, "its own or_after"),
         ({"consumer": "c", "require": "some"}, "require='some'"),
         ({"consumer": "c", "missing": "ignore"}, "missing='ignore'"),

@@ -5,15 +5,16 @@ import gc
 import json
 import time
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from airflow.sdk import Asset, AssetWatcher
+from airflow.sdk import DAG, Asset, AssetWatcher
 from airflow.serialization.decoders import smart_decode_trigger_kwargs
 from airflow.serialization.encoders import encode_trigger
 from airflow.triggers.base import BaseEventTrigger
 
-from airflow_provider_ips import IcebergAppendTrigger, SourceTable
+from airflow_provider_ips import IcebergAppendTrigger, IpCaptureOperator, IpCommitOperator, SourceTable
 from airflow_provider_ips import watching as tables_module
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import SourcePosition
@@ -417,6 +418,101 @@ def test_thresholds_count_what_came_since_the_last_event(table, lake):
     asyncio.run(story())
 
 
+# --- pauses -----------------------------------------------------------------------------------------------------
+
+
+def test_events_keep_their_distance_across_restarts(table):
+    """What comes too early is in the next event, whoever runs the trigger by then."""
+    state = FakeState()
+    pausing = {"since": head_of(table), "min_interval": 4}
+
+    async def story():
+        async with watching(watcher(state, **pausing)) as events:
+            await in_thread(append, table, [4])
+            assert records(await events.event()) == [1]
+            reported = time.monotonic()
+            await in_thread(append, table, [5])
+            while "event_at_ms" not in state.values.get("ips_told", ""):  # noqa: ASYNC110 - a dict has no events
+                await asyncio.sleep(INTERVAL_S)
+        async with watching(watcher(state, **pausing)) as events:
+            await in_thread(append, table, [6])
+            assert records(await events.event()) == [2]
+            assert time.monotonic() - reported > 3.9
+
+    asyncio.run(story())
+
+
+def test_a_burst_is_one_event(table):
+    """It is reported when nothing came for so long."""
+
+    async def story():
+        async with watching(watcher(since=head_of(table), quiet_for=1.5)) as events:
+            for row in (4, 5, 6):
+                await in_thread(append, table, [row])
+                await asyncio.sleep(0.3)
+            assert records(await events.event()) == [3]
+            await events.assert_quiet()
+
+    asyncio.run(story())
+
+
+# --- for a capture ----------------------------------------------------------------------------------------------
+
+
+def capture_of(**parameters):
+    defaults = {"task_id": "capture", "source_tables": ["db.events"], "iceberg_conn_id": "lake", "consumer": "readers"}
+    return IpCaptureOperator(**{**defaults, **parameters})
+
+
+def test_a_capture_says_what_to_watch(table, lake):
+    """Tables, connection, consumer, store and rules; the rest is the watcher's own."""
+    checkpoint_at("readers", open_source(lake, Source("db.events")).position)
+    capture = capture_of(checkpoint_store="iceberg", on_other_operation="skip", initial="latest")
+    trigger = IcebergAppendTrigger.for_capture(capture, poll_interval=INTERVAL_S, min_records=2)
+
+    async def story():
+        async with watching(rebuilt(trigger)) as events:
+            await in_thread(append, table, [4])
+            await events.assert_quiet()
+            await in_thread(append, table, [5])
+            assert records(await events.event()) == [2]
+
+    asyncio.run(story())
+    assert trigger.watch.settings.on_other_operation == "skip"
+    assert trigger.initial == "latest"
+
+
+def test_a_capture_made_before_its_dag_can_start_it():
+    """An asset is there before the DAG that it starts."""
+    capture = capture_of()
+    trigger = IcebergAppendTrigger.for_capture(capture)
+    watched = Asset("events", watchers=[AssetWatcher(name="appends", trigger=trigger)])
+    with DAG("started", schedule=[watched]) as dag:
+        capture >> IpCommitOperator(task_id="commit", capture=capture)
+
+    assert set(dag.task_ids) == {"capture", "commit"}
+    assert trigger.watch.consumer == "readers"
+
+
+@pytest.mark.parametrize(
+    ("of_capture", "beside", "named"),
+    [
+        ({"consumer": None}, {}, "neither a consumer nor a DAG"),
+        ({"consumer": "{{ dag.dag_id }}"}, {}, "consumer='.*' of the capture is a template"),
+        ({}, {"table": "db.others"}, "table='db.others' contradicts"),
+        ({}, {"consumer": "others"}, "consumer='others' contradicts"),
+        ({}, {"iceberg_conn_id": "elsewhere"}, "iceberg_conn_id='elsewhere' contradicts"),
+        ({}, {"min_interval": 0}, "min_interval=0"),
+        ({}, {"min_interval": 5, "once": True}, "only one event"),
+    ],
+    ids=str,
+)
+def test_a_watcher_that_could_not_follow_its_capture_is_refused(of_capture, beside, named):
+    """While the DAG file is read."""
+    with pytest.raises(InputError, match=named):
+        IcebergAppendTrigger.for_capture(capture_of(**of_capture), **beside)
+
+
 # --- for a sensor -----------------------------------------------------------------------------------------------
 
 
@@ -644,7 +740,9 @@ def test_it_survives_being_stored():
         on_gap="resync",
         min_files=3,
         min_bytes=AtLeast(10, or_after=60),
+        quiet_for=2,
         or_after=5,
+        min_interval=timedelta(minutes=1),
         require="all",
         missing="fail",
         poll_interval=7,

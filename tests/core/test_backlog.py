@@ -390,3 +390,41 @@ def test_several_tables_are_ready_any_or_all(history):
     assert Require.parse("all").is_met([something.ready, something.ready])
     with pytest.raises(InputError, match="most"):
         Require.parse("most")
+
+
+def test_it_waits_until_nothing_came_for_so_long(history):
+    """Counted from the newest append: compaction and empty commits do not disturb, another append does."""
+    committed = history.append()
+    appended_ms = history.append().committed_at_ms
+    quiet = Thresholds.parse(quiet_for=timedelta(minutes=10))
+    later_ms = appended_ms + 600_000
+
+    assert not ready(history, committed, quiet, now_ms=later_ms - 1)
+    assert ready(history, committed, quiet, now_ms=later_ms)
+    history.compact()
+    assert ready(history, committed, quiet, now_ms=later_ms)
+    disturbed_ms = history.append().committed_at_ms
+    assert not ready(history, committed, quiet, now_ms=disturbed_ms + 599_999)
+
+
+def test_it_does_not_wait_for_quiet_for_ever(history):
+    """A source that is written without a pause is taken when its oldest rows are old enough."""
+    committed = history.append()
+    oldest_ms = history.append().committed_at_ms
+    thresholds = Thresholds.parse(quiet_for=600, or_after=3600)
+
+    assert thresholds == Thresholds.parse(**thresholds.to_json())
+    due_ms = oldest_ms + 3_600_000
+    while history.append().committed_at_ms < due_ms - 1:
+        pass
+    assert ready(history, committed, thresholds, now_ms=due_ms)
+    assert not ready(history, committed, Thresholds.parse(quiet_for=600), now_ms=due_ms)
+
+
+def test_a_pause_that_could_never_count_is_refused():
+    """Rows would always be old enough first."""
+    with pytest.raises(InputError, match="not longer than quiet_for"):
+        Thresholds.parse(quiet_for=3600, or_after=600)
+    for length in (0, -1, True, "10m", float("nan")):
+        with pytest.raises(InputError, match="quiet_for"):
+            Thresholds.parse(quiet_for=length)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -14,6 +15,7 @@ from airflow_provider_ips.testing import InMemoryHistory
 
 KEY = Source("db.playback")
 OTHER = Source("db.profiles")
+LATE = {"schema_version": 1, "tables": [], "event_at_ms": "noon"}
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def told(watching, history, start=None):
     outcome = look(watching, history, start)
     if not outcome.ready:
         return 0
-    watching.mark_reported(outcome)
+    watching.mark_reported(outcome, now_ms=0)
     return outcome.sources[0].backlog.volume.files
 
 
@@ -142,7 +144,7 @@ def test_an_error_is_reported_once_for_a_head(history):
 
     outcome = look(watching, history, stranger)
     assert isinstance(outcome.error, GapError)
-    watching.mark_reported(outcome)
+    watching.mark_reported(outcome, now_ms=0)
     assert look(watching, history, stranger).error is None
     history.append()
     assert told(watching, history, stranger) == 1
@@ -181,12 +183,44 @@ def test_a_table_that_is_not_ready_is_not_marked_with_the_others(history):
     watching = watcher(table=["db.playback", "db.profiles"], min_files=2)
     both = {KEY: history, OTHER: other}
 
-    watching.mark_reported(watching.judge(both, {}, now_ms=0))
+    watching.mark_reported(watching.judge(both, {}, now_ms=0), now_ms=0)
     other.append(files=1)
     outcome = watching.judge(both, {}, now_ms=0)
 
     assert [finding.readiness.ready for finding in outcome.sources] == [False, True]
     assert outcome.sources[1].backlog.volume.files == 2
+
+
+def test_events_keep_their_distance_and_lose_nothing(history):
+    """What came in between is in the next event; after a restart, too."""
+    watching = watcher(min_interval=timedelta(minutes=10))
+    minute = 60_000
+
+    def files(now_ms):
+        outcome = look(watching, history, now_ms=now_ms)
+        if not (outcome.ready and watching.may_report(now_ms)):
+            return 0
+        watching.mark_reported(outcome, now_ms=now_ms)
+        return outcome.sources[0].backlog.volume.files
+
+    history.append(files=1)
+    assert files(0) == 1
+    history.append(files=2)
+    assert files(5 * minute) == 0
+    kept = ReportedSources.from_json(ReportedSources(watching.reported, watching.event_at_ms).to_json())
+    watching = watcher(min_interval=600)
+    watching.reported, watching.event_at_ms = dict(kept.sources), kept.event_at_ms
+    history.append(files=3)
+    assert [files(10 * minute - 1), files(10 * minute), files(10 * minute)] == [0, 5, 0]
+
+
+def test_an_event_of_the_future_holds_nothing_up():
+    """A clock that was set back by a year would otherwise keep a watcher silent for that long."""
+    watching = watcher(min_interval=60)
+    watching.event_at_ms = 10**12
+
+    assert watching.may_report(0)
+    assert not watching.may_report(10**12 + 59_999)
 
 
 def test_a_watermark_is_read_from_its_json(history):
@@ -195,7 +229,7 @@ def test_a_watermark_is_read_from_its_json(history):
     watching = watcher(table="db.secret_tokens")
     history.append()
     key = Source("db.secret_tokens")
-    watching.mark_reported(watching.judge({key: history}, {}, now_ms=0))
+    watching.mark_reported(watching.judge({key: history}, {}, now_ms=0), now_ms=0)
 
     text = json.dumps(ReportedSources(watching.reported).to_json())
 
@@ -203,7 +237,7 @@ def test_a_watermark_is_read_from_its_json(history):
     assert '"db.secret_tokens":' not in text
 
 
-@pytest.mark.parametrize("raw", [None, [], "{}", {"schema_version": 2, "tables": []}, {"schema_version": 1}])
+@pytest.mark.parametrize("raw", [None, [], "{}", {"schema_version": 2, "tables": []}, {"schema_version": 1}, LATE])
 def test_a_malformed_watermark_is_refused(raw):
     """With errors that its reader catches."""
     with pytest.raises((KeyError, TypeError, ValueError)):

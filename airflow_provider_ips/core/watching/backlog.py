@@ -32,6 +32,7 @@ class Backlog:
     volume: Volume
     oldest_at_ms: int | None
     newest_snapshot_id: int | None
+    newest_at_ms: int | None = None
     has_changes: bool = False
     """Earlier rows were changed or deleted, which is work for a capture of changes though it may add no row."""
 
@@ -144,6 +145,7 @@ def _backlog(history: TableHistory, plan: CapturePlan) -> Backlog:
         volume=volume,
         oldest_at_ms=min((snapshot.committed_at_ms for snapshot in appended), default=None),
         newest_snapshot_id=appended[-1].snapshot_id if appended else None,
+        newest_at_ms=max((snapshot.committed_at_ms for snapshot in appended), default=None),
         has_changes=bool(plan.before),
     )
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 from airflow_provider_ips.core.errors import InputError, SourceError
 from airflow_provider_ips.core.history.snapshots import TableHistory, head_position
 from airflow_provider_ips.core.identifiers import Source
-from airflow_provider_ips.core.json_fields import JsonObject
+from airflow_provider_ips.core.json_fields import JsonObject, is_whole_number
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
 from airflow_provider_ips.core.watching.backlog import Backlog, backlog_across_rollback, backlog_of
@@ -63,9 +63,11 @@ class Reported(JsonObject):
 
 @dataclass(frozen=True, slots=True)
 class ReportedSources:
-    """What a watcher has reported of each source, as Airflow's asset state holds it."""
+    """What a watcher has reported of each source, and when, as Airflow's asset state holds it."""
 
     sources: Mapping[Source, Reported]
+    event_at_ms: int | None = None
+    """The time of the newest event. Only a watcher with a ``min_interval`` needs it, and writes it."""
 
     def to_json(self) -> dict[str, Any]:
         """Names are values, because Airflow masks values under keys that look like secrets."""
@@ -75,6 +77,7 @@ class ReportedSources:
                 {"table": source.table, "branch": source.branch, **self.sources[source].to_json()}
                 for source in sorted(self.sources)
             ],
+            **({} if self.event_at_ms is None else {"event_at_ms": self.event_at_ms}),
         }
 
     @classmethod
@@ -82,11 +85,15 @@ class ReportedSources:
         """Parse what :meth:`to_json` wrote. Raises one of ``PARSE_ERRORS`` for anything else."""
         if not isinstance(raw, Mapping) or raw["schema_version"] != 1:
             raise ValueError("not a watermark of schema version 1")
+        event_at_ms = raw.get("event_at_ms")
+        if event_at_ms is not None and not is_whole_number(event_at_ms, least=0):
+            raise ValueError(f"event_at_ms is {event_at_ms!r}, not a time in milliseconds")
         return cls(
             {
                 Source.from_json({"source": entry["table"], "branch": entry["branch"]}): Reported.from_json(entry)
                 for entry in raw["tables"]
-            }
+            },
+            event_at_ms,
         )
 
 
@@ -96,6 +103,7 @@ class Monitor:
 
     watch: Watch
     reported: dict[Source, Reported] = field(default_factory=dict)
+    event_at_ms: int | None = None
     _known: dict[Source, tuple[Position | None, int | None, Backlog]] = field(default_factory=dict)
 
     def judge(
@@ -115,8 +123,18 @@ class Monitor:
         ready = is_complete and self.watch.require.is_met([result.readiness.ready for result in results])
         return PollResult(ready=ready, sources=results)
 
-    def mark_reported(self, result: PollResult) -> None:
+    def may_report(self, now_ms: int) -> bool:
+        """Whether the newest event is ``min_interval`` ago. What came since is not lost: the next polls find it again.
+
+        An event in the future is one of a clock that was set back since, and holds nothing up.
+        """
+        if self.watch.min_interval_s is None or self.event_at_ms is None:
+            return True
+        return not 0 <= now_ms - self.event_at_ms < self.watch.min_interval_s * 1000
+
+    def mark_reported(self, result: PollResult, *, now_ms: int) -> None:
         """Leave out the rows and errors of this result from now on."""
+        self.event_at_ms = None if self.watch.min_interval_s is None else now_ms
         for each in result.sources:
             if each.head is not None and (each.readiness.ready or each.error is not None):
                 self.reported[each.source] = Reported(start=each.start, head=each.head)

@@ -70,38 +70,57 @@ def parse_age(or_after: object) -> float | None:
     return float(seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """How long nothing must have come, and the age that overrules it."""
+
+    seconds: float
+    or_after_s: float | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """The least that must have been appended. All thresholds that are given must be met."""
+    """The least that must have been appended, and the pause that must follow. All that are given must be met."""
 
     min_files: AtLeast | None = None
     min_records: AtLeast | None = None
     min_bytes: AtLeast | None = None
+    quiet_for: Quiet | None = None
 
     @classmethod
     def parse(
-        cls, *, min_files: object = None, min_records: object = None, min_bytes: object = None, or_after: object = None
+        cls,
+        *,
+        min_files: object = None,
+        min_records: object = None,
+        min_bytes: object = None,
+        quiet_for: object = None,
+        or_after: object = None,
     ) -> Self:
         """Read the parameters of a sensor or trigger. ``or_after`` is for every threshold that has none itself."""
         age = parse_age(or_after)
         given = {"min_files": min_files, "min_records": min_records, "min_bytes": min_bytes}
-        if age is not None and all(value is None for value in given.values()):
+        if age is not None and all(value is None for value in (*given.values(), quiet_for)):
             raise InputError(
-                f"or_after={or_after!r} without min_files, min_records or min_bytes",
+                f"or_after={or_after!r} without min_files, min_records, min_bytes or quiet_for",
                 consequence="Any appended row ends the wait, so there is no threshold for age to overrule",
                 remedy="set a threshold, or leave or_after out",
             )
-        if age is not None and all(_has_own_age(value) for value in given.values() if value is not None):
+        if age is not None and all(_has_own_age(v) for v in (*given.values(), quiet_for) if v is not None):
             raise InputError(
                 f"or_after={or_after!r}, and every threshold has its own or_after",
                 consequence="It contradicts them, and would have no effect",
                 remedy="leave it out, or remove the or_after of a threshold that should use it",
             )
-        return cls(**{name: _threshold(name, value, age) for name, value in given.items()})
+        least = {name: _threshold(name, value, age) for name, value in given.items()}
+        return cls(**least, quiet_for=_quiet(quiet_for, age))
 
     def to_json(self) -> dict[str, list[float | None] | None]:
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: None if at is None else [at.amount, at.or_after_s] for name, at in given.items()}
+        """Write each threshold with its age as a pair, which :meth:`parse` reads."""
+        least = (self.min_files, self.min_records, self.min_bytes)
+        pairs = [None if at is None else [at.amount, at.or_after_s] for at in least]
+        pairs.append(None if self.quiet_for is None else [self.quiet_for.seconds, self.quiet_for.or_after_s])
+        return dict(zip((field.name for field in fields(self)), pairs, strict=True))
 
     def named(self) -> tuple[tuple[str, str, AtLeast], ...]:
         """The thresholds that are given: the parameter, what it counts, and the threshold itself."""
@@ -117,6 +136,33 @@ def _has_own_age(value: object) -> bool:
     if isinstance(value, AtLeast):
         return value.or_after_s is not None
     return isinstance(value, list | tuple) and len(value) == 2 and value[1] is not None  # noqa: PLR2004 - a pair
+
+
+def _quiet(value: object, age: float | None) -> Quiet | None:
+    if value is None:
+        return None
+    length, own = value if isinstance(value, list | tuple) and len(value) == 2 else (value, None)  # noqa: PLR2004 - a pair
+    or_after_s = age if own is None else parse_age(own)
+    seconds = parse_seconds("quiet_for", length)
+    if or_after_s is not None and or_after_s <= seconds:
+        raise InputError(
+            f"or_after={or_after_s:g} s is not longer than quiet_for={seconds:g} s",
+            consequence="Rows would always be old enough before it was quiet, so quiet_for would have no effect",
+            remedy="set a longer or_after, or a shorter quiet_for",
+        )
+    return Quiet(seconds=seconds, or_after_s=or_after_s)
+
+
+def parse_seconds(name: str, value: object) -> float:
+    """Read a timedelta or seconds."""
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
+        raise InputError(
+            f"{name}={value!r} is not a length of time above zero",
+            consequence="It would have no effect, or nothing would ever be reported",
+            remedy=f"use a timedelta or seconds, for example timedelta(minutes=10), or leave {name} out",
+        )
+    return float(seconds)
 
 
 def _threshold(name: str, value: object, age: float | None) -> AtLeast | None:
@@ -147,13 +193,15 @@ def assess(backlog: Backlog, thresholds: Thresholds, *, now_ms: int) -> Readines
         12 files at 12:10     ready
         3 files at 12:10      not ready, waiting for min_files=10 or 13:00
         3 files at 13:00      ready
+
+    With ``quiet_for=600`` as well: ready ten minutes after the newest of the appended snapshots.
     """
     where = f"{backlog.source}: "
     if not backlog.has_rows:
         since = "" if backlog.from_exclusive is None else f" beyond {backlog.from_exclusive}"
         return Readiness(ready=False, reason=where + (backlog.note or f"nothing appended{since}"))
     lacks = (_lack(backlog, name, unit, at_least, now_ms) for name, unit, at_least in thresholds.named())
-    unmet = [lack for lack in lacks if lack is not None]
+    unmet = [lack for lack in (*lacks, _unrest(backlog, thresholds.quiet_for, now_ms)) if lack is not None]
     if unmet:
         return Readiness(ready=False, reason=f"{where}{_counted(backlog)}, waiting for {', '.join(unmet)}")
     return Readiness(ready=True, reason=where + _counted(backlog))
@@ -169,9 +217,25 @@ def _lack(backlog: Backlog, name: str, unit: str, at_least: AtLeast, now_ms: int
     amount = backlog.volume.to_json()[unit]
     if amount is None or amount >= at_least.amount:
         return None
-    if at_least.or_after_s is None:
-        return f"{name}={at_least.amount}"
-    due_ms = None if backlog.oldest_at_ms is None else backlog.oldest_at_ms + int(at_least.or_after_s * 1000)
+    return _unless_due(f"{name}={at_least.amount}", at_least.or_after_s, backlog, now_ms)
+
+
+def _unrest(backlog: Backlog, quiet: Quiet | None, now_ms: int) -> str | None:
+    """Say until when it has not been quiet for long enough. Compaction and empty commits do not disturb."""
+    if quiet is None or backlog.newest_at_ms is None:
+        return None
+    quiet_at_ms = backlog.newest_at_ms + int(quiet.seconds * 1000)
+    if now_ms >= quiet_at_ms:
+        return None
+    lack = f"quiet_for={quiet.seconds:g}, until {format_time(quiet_at_ms)} if nothing else comes"
+    return _unless_due(lack, quiet.or_after_s, backlog, now_ms)
+
+
+def _unless_due(lack: str, or_after_s: float | None, backlog: Backlog, now_ms: int) -> str | None:
+    """Return what is lacking, unless the oldest of the appended snapshots is so old that it does not matter."""
+    if or_after_s is None:
+        return lack
+    due_ms = None if backlog.oldest_at_ms is None else backlog.oldest_at_ms + int(or_after_s * 1000)
     if due_ms is None or now_ms >= due_ms:
         return None
-    return f"{name}={at_least.amount} or {format_time(due_ms)}"
+    return f"{lack} or {format_time(due_ms)}"

@@ -12,7 +12,7 @@ from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.identifiers import MAIN_BRANCH
 from airflow_provider_ips.core.positions import InitialPosition
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
-from airflow_provider_ips.core.watching.thresholds import Require, Thresholds
+from airflow_provider_ips.core.watching.thresholds import Require, Thresholds, parse_seconds
 
 MISSING = ("wait", "fail")
 
@@ -29,6 +29,8 @@ class Watch:
     require: Require
     missing: str
     consumer: str | None
+    min_interval_s: float | None = None
+    """The least time between two events, whatever came in between."""
 
     @classmethod
     def parse(
@@ -48,6 +50,7 @@ class Watch:
                 remedy="keep consumer= to wait for what a capture has not committed yet, or since= for a fixed place",
             )
         sources = parse_watched(table, branch=rest.pop("branch", MAIN_BRANCH))
+        min_interval = rest.pop("min_interval", None)
         _refuse_one_snapshot_for_several(since, sources)
         settings = CaptureSettings(
             initial=parse_since(since) or initial or "full",
@@ -63,6 +66,7 @@ class Watch:
             require=Require.parse(rest.pop("require", "any")),
             missing=_missing(rest.pop("missing", "wait")),
             settings=settings,
+            min_interval_s=None if min_interval is None else parse_seconds("min_interval", min_interval),
             thresholds=Thresholds.parse(**rest),
         )
 

@@ -50,6 +50,17 @@ def payloads(asset):
         return [row.extra["payload"] for row in rows]
 
 
+def moments(asset):
+    """When the events of an asset were stored, oldest first."""
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        of_asset = select(AssetEvent.timestamp).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
+        return list(session.scalars(of_asset.where(AssetModel.name == asset).order_by(AssetEvent.id)))
+
+
 def wait_for(asset, count):
     """Until an asset has so many events."""
     return until(lambda: found if len(found := payloads(asset)) >= count else None)
@@ -135,3 +146,34 @@ def test_a_killed_triggerer_loses_and_repeats_nothing(lake, run_dag):
     known("by_watermark", "watermark")
     assert len(triggers) == 2
     assert trigger_ids("watermark", "checkpoint") == triggers
+
+
+def test_a_killed_triggerer_keeps_the_distance_between_events(lake, run_dag):
+    """For a watcher of a capture: what came too early, and while nothing ran, is in one event when it is due."""
+    table = create(lake, "db.paced")
+    append(table, [1])
+    with DAG("consuming_paced", schedule=None) as pipeline:
+        capture = IpCaptureOperator(
+            task_id="capture", source_tables="db.paced", iceberg_conn_id="lake", consumer="paced", initial="latest"
+        )
+        work = PythonOperator(task_id="work", python_callable=lambda: None)
+        capture >> work >> IpCommitOperator(task_id="commit", capture=capture)
+    assert run_dag(pipeline).states["capture"] == "success"
+    trigger = IcebergAppendTrigger.for_capture(capture, min_interval=20, poll_interval=INTERVAL_S)
+    paced = Asset("paced", watchers=[AssetWatcher(name="paced", trigger=trigger)])
+    with DAG("by_pace", schedule=[paced], is_paused_upon_creation=False) as dag:
+        PythonOperator(task_id="work", python_callable=lambda: None)
+    sync(dag)
+    append(table, [2])
+
+    with Triggerer():
+        wait_for("paced", 1)
+        append(table, [3])
+        until(lambda: [text for text in watermarks(["paced"]) if '"event_at_ms"' in text])
+    append(table, [4])
+    with Triggerer():
+        wait_for("paced", 2)
+
+    assert records(payloads("paced")) == [[1], [2]]
+    first, second = moments("paced")
+    assert (second - first).total_seconds() >= 19  # the database notes an event a moment after it was sent
