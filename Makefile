@@ -25,7 +25,7 @@ DONE ?=
 OWN_TARGETS := browser cascades components cookbook dbt docs_site examples/test_patterns.py lineage playback topology
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-objects bench-watch bench-state bench-metrics compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-catalogs docs docs-serve test-docs release-check clean
+.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-objects bench-watch bench-state bench-metrics compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-catalogs docs docs-serve test-docs release-check bench-estimate clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ bench-watch: env ## 200 watched tables on one triggerer: its loop's lag, calls t
 
 bench-metrics: env ## what metrics add to a capture, by StatsD and OpenTelemetry: less than 5 ms (a minute)
 	@python -m benchmarks.metrics
+
+bench-estimate: env ## what `airflow ips estimate` costs for 1,000,000 files in 1,000 snapshots (2 minutes)
+	@python -m benchmarks.estimate $(ESTIMATE_ARGS)
 
 bench-state: env ## 500 consumers and a document of 100 sources, in both stores, on SQLite and PostgreSQL (10 minutes)
 	@python -m tests.system.scale $(STATE_ARGS)

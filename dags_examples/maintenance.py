@@ -20,7 +20,20 @@ if TYPE_CHECKING:
     from airflow.sdk.types import DagRunProtocol
 
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
-COMMANDS = ["list", "show", "history", "doctor", "seed", "rewind", "reset", "abandon", "replay", "gc", "move"]
+COMMANDS = [
+    "list",
+    "show",
+    "history",
+    "doctor",
+    "estimate",
+    "seed",
+    "rewind",
+    "reset",
+    "abandon",
+    "replay",
+    "gc",
+    "move",
+]
 
 
 def text(title: str, description: str = "", default: str | None = None) -> Param:
@@ -36,15 +49,20 @@ with DAG(
     doc_md=__doc__,
     params={
         "command": Param("list", type="string", enum=COMMANDS, title="Command"),
-        "consumer": text("Consumer", "Not needed for list, doctor and gc"),
+        "consumer": text("Consumer", "Not needed for list, doctor, estimate and gc"),
         "dry_run": Param(
             default=True, type="boolean", title="Dry run", description="Show what would change, write nothing"
         ),
         "confirm": text("Confirm", "To change something: the consumer's name, or for gc the ICDC namespace"),
         "conn_id": text("Iceberg connection", default=LAKE),
         "store": Param(None, type=["null", "string"], enum=[None, "variable", "iceberg"], title="Checkpoint store"),
-        "table": text("Table", "seed: the source. reset: only this one. rewind to a snapshot or time: in this one"),
-        "branch": text("Branch", "seed, reset, rewind", default="main"),
+        "table": text(
+            "Table", "seed, estimate: the source. reset: only this one. rewind to a snapshot or time: in this one"
+        ),
+        "branch": text("Branch", "seed, reset, rewind, estimate", default="main"),
+        "lookback": text("Lookback", "estimate: the days that the job reads again in every run", default="14d"),
+        "column": text("Column", "estimate: the column that the job filters by, if the table is not partitioned by it"),
+        "runs": text("Runs", "estimate: how many days back to look", default="30d"),
         "snapshot": text("Snapshot", "seed, rewind: the last one that counts as processed"),
         "time": text("Time", "seed, rewind: commits up to then count as processed; ISO 8601 with a time zone"),
         "latest": Param(

@@ -1,7 +1,7 @@
 """Draw the rooms of the package and their imports into the architecture page (``make map``).
 
-A module that lies beside the folders (``dag_graph``, ``params``) is drawn as a room of its own, and so is
-``iceberg.api``, which stands above the rooms of its ring while the modules beside it lie below them. Packages whose
+A module that lies beside the folders (``dag_graph``, ``params``) is drawn as a room of its own, and so are
+``iceberg.api`` and ``.estimation``, which stand above the rooms of their ring; the modules beside them lie below. Packages whose
 ``__init__`` only hands out names are left out.
 """
 
@@ -27,7 +27,7 @@ RINGS: Final = (OUTERMOST, "iceberg", "core")
 """From the outermost to the innermost. Each imports those after it, never those before."""
 
 FACADES: Final = (PACKAGE, f"{PACKAGE}.iceberg")
-ROOMS_OF_THEIR_OWN: Final = (f"{PACKAGE}.iceberg.api",)
+ROOMS_OF_THEIR_OWN: Final = (f"{PACKAGE}.iceberg.api", f"{PACKAGE}.iceberg.estimation")
 
 
 def drawn_as(module: Module) -> str:

@@ -71,6 +71,12 @@ _WROTE_NOTHING: Final = _switch(
 _ONE_CONSUMER: Final = _arg("--consumer", help="Only this consumer (default: all)")
 _WRITE_PROBE: Final = _switch("--write-probe", help="Create and drop a table in the ICDC namespace")
 
+_LOOKBACK: Final = _arg(
+    "--lookback", help="The days that the job reads again in every run (default: 14d)", default="14d"
+)
+_COLUMN: Final = _arg("--column", help="The column that the job filters by (default: the table is partitioned by it)")
+_RUNS: Final = _arg("--runs", help="How many days back to look, one run a day (default: 30d)", default="30d")
+
 # Options that several commands have.
 _LIST: Final = (_STORE, _CONN_ID, ARG_OUTPUT, ARG_VERBOSE)
 _READ: Final = (_CONSUMER, *_LIST)
@@ -125,6 +131,11 @@ def get_ips_cli_commands() -> list[CLICommand]:
                     "doctor",
                     "Check everything that a run depends on, before a run does",
                     (_ONE_CONSUMER, _NAMESPACE, _WRITE_PROBE, _CONN_ID, ARG_OUTPUT, ARG_VERBOSE),
+                ),
+                _command(
+                    "estimate",
+                    "Compare what a lookback reads of a table with what captures would, from metadata alone",
+                    (_TABLE, _LOOKBACK, _COLUMN, _RUNS, _BRANCH, _CONN_ID, ARG_OUTPUT, ARG_VERBOSE),
                 ),
                 _command("move", "Move a checkpoint to the other store", (_CONSUMER, _TO, _CONN_ID, *_WRITE)),
             ),

@@ -9,7 +9,7 @@ from airflow.utils.cli import action_cli
 
 from airflow_provider_ips import compat
 from airflow_provider_ips.cli.terminal import cli_function
-from airflow_provider_ips.maintenance import clean_up, doctor, manual_changes, replay
+from airflow_provider_ips.maintenance import clean_up, doctor, estimate, manual_changes, replay
 from airflow_provider_ips.maintenance.server import Server
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _audited = cast("Callable[[CliFunction], CliFunction]", action_cli)
 
 doctor_command = cli_function("doctor", partial(doctor.doctor, server=Server()), doctor.DoctorOptions)
+estimate_command = cli_function("estimate", estimate.estimate, estimate.EstimateOptions)
 seed_command = _audited(cli_function("seed", manual_changes.seed, manual_changes.SeedOptions))
 rewind_command = _audited(cli_function("rewind", manual_changes.rewind, manual_changes.RewindOptions))
 reset_command = _audited(cli_function("reset", manual_changes.reset, manual_changes.ResetOptions))

@@ -23,7 +23,7 @@ from airflow_provider_ips.maintenance.server import Server
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from airflow_provider_ips.maintenance.console import Console, Row
 
@@ -43,6 +43,14 @@ class Terminal:
 
     def show(self, rows: Sequence[Row]) -> None:
         AirflowConsole().print_as(data=list(rows), output=self.output)
+
+    @property
+    def shows_documents(self) -> bool:
+        return self.output in ("json", "yaml")
+
+    def show_document(self, document: Mapping[str, Any]) -> None:
+        console = AirflowConsole()
+        (console.print_as_json if self.output == "json" else console.print_as_yaml)(dict(document))
 
     def say(self, text: str, end: str = "\n") -> None:
         print(text, end=end, file=sys.stderr, flush=True)  # noqa: T201 - a command speaks to the person who runs it

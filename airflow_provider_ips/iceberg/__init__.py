@@ -1,6 +1,6 @@
 """Reads table history and manifests through PyIceberg, writes and drops ICDC tables, without Airflow.
 
-The four functions below are the public ones. They are imported when they are first used, because PyIceberg takes most
+The five functions below are the public ones. They are imported when they are first used, because PyIceberg takes most
 of a second to import.
 """
 
@@ -13,16 +13,18 @@ from airflow_provider_ips.versions import refuse_unsupported
 
 if TYPE_CHECKING:
     from airflow_provider_ips.iceberg.api import capture
+    from airflow_provider_ips.iceberg.estimation import estimate
     from airflow_provider_ips.iceberg.icdc.leftovers import drop_icdc
     from airflow_provider_ips.iceberg.icdc.lost_files import find_losses
     from airflow_provider_ips.iceberg.partitions.partition_sets import captured_partitions
 
-__all__ = ["capture", "captured_partitions", "drop_icdc", "find_losses"]
+__all__ = ["capture", "captured_partitions", "drop_icdc", "estimate", "find_losses"]
 
 _HOMES = {
     "capture": "airflow_provider_ips.iceberg.api",
     "captured_partitions": "airflow_provider_ips.iceberg.partitions.partition_sets",
     "drop_icdc": "airflow_provider_ips.iceberg.icdc.leftovers",
+    "estimate": "airflow_provider_ips.iceberg.estimation",
     "find_losses": "airflow_provider_ips.iceberg.icdc.lost_files",
 }
 

@@ -6,9 +6,9 @@ both can answer. What only a server knows, `maintenance.doctor.Server` looks up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from airflow_provider_ips import compat
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
@@ -38,6 +38,13 @@ class Console(Protocol):
 
     def show(self, rows: Sequence[Row]) -> None:
         """Print the result."""
+
+    @property
+    def shows_documents(self) -> bool:
+        """Whether a program reads the result, which then may be nested."""
+
+    def show_document(self, document: Mapping[str, Any]) -> None:
+        """Print a result that is not rows, for a program."""
 
     def say(self, text: str) -> None:
         """Print a remark, apart from the result."""

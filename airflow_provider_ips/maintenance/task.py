@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
@@ -9,7 +10,7 @@ from typing import Any, Final
 
 from airflow_provider_ips.checkpoints.variable import TaskVariables
 from airflow_provider_ips.core.errors import InputError
-from airflow_provider_ips.maintenance import clean_up, doctor, manual_changes, overview, replay
+from airflow_provider_ips.maintenance import clean_up, doctor, estimate, manual_changes, overview, replay
 from airflow_provider_ips.maintenance.console import Console, ConsumerOptions, Row, StoreOptions
 
 log = logging.getLogger(__name__)
@@ -19,6 +20,7 @@ COMMANDS: Final[Mapping[str, tuple[Callable[[Console, Any], None], type[Any]]]] 
     "show": (overview.show, ConsumerOptions),
     "history": (overview.history, ConsumerOptions),
     "doctor": (doctor.doctor, doctor.DoctorOptions),
+    "estimate": (estimate.estimate, estimate.EstimateOptions),
     "seed": (manual_changes.seed, manual_changes.SeedOptions),
     "rewind": (manual_changes.rewind, manual_changes.RewindOptions),
     "reset": (manual_changes.reset, manual_changes.ResetOptions),
@@ -40,11 +42,15 @@ class TaskConsole:
     confirmation: str
     rows: list[Row] = field(default_factory=list)
     variables: TaskVariables = field(default_factory=TaskVariables)
+    shows_documents: bool = False
 
     def show(self, rows: Sequence[Row]) -> None:
         self.rows.extend(rows)
         for row in rows:
             log.info("%s", ", ".join(f"{name}: {value}" for name, value in row.items() if value is not None))
+
+    def show_document(self, document: Mapping[str, Any]) -> None:
+        log.info("%s", json.dumps(document))
 
     def say(self, text: str) -> None:
         log.info("%s", text)

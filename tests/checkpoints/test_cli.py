@@ -497,3 +497,16 @@ def test_commands_that_only_read_variables_do_not_import_pyiceberg():
     """A list of 500 consumers would take a third longer."""
     program = "import airflow_provider_ips.cli.reading, sys; sys.exit('pyiceberg' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_table_is_estimated_for_people_and_for_programs(ips, table):
+    """Rows and words, or one document. It needs no checkpoint, and writes nothing."""
+    asked = ("estimate", "--table", "db.t", "--column", "day", "--conn-id", "lake")
+    before = snapshots(table)
+
+    document = ips(*asked).rows
+    assert document["days"][-1]["note"] == "so far"
+    assert 'source_tables="db.t", iceberg_conn_id="lake"' in document["code"]
+    assert document["total"]["capture"]["files"] == len(before)
+    assert snapshots(table) == before
+    assert "--column event_date" in ips("estimate", "--table", "db.t", "--conn-id", "lake").failure

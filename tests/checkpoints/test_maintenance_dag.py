@@ -85,6 +85,17 @@ def test_consumers_are_listed_and_shown(do, lake, events, run_dag):
     assert "problem" not in [row["status"] for row in examined]
 
 
+def test_a_table_is_estimated(do, lake, events):
+    """Before anything captures it."""
+    estimated, error = do("estimate", table="db.events", column="day", lookback="3650d")
+    assert error == ""
+    assert [(row["lookback_files"], row["capture_records"], row["note"]) for row in estimated] == [
+        ("1", "2", "so far"),
+        ("1", "2", ""),
+    ]
+    assert "not partitioned by time" in do("estimate", table="db.events")[1]
+
+
 def test_a_dry_run_and_a_wrong_word_change_nothing(do, lake, events, run_dag):
     """The name has to stand in the form."""
     run_dag(incremental("asked_by_form", "db.events", Job(lake)))

@@ -26,6 +26,7 @@ OF_ICEBERG = {
     "capture": "airflow_provider_ips.iceberg.api",
     "captured_partitions": "airflow_provider_ips.iceberg.partitions.partition_sets",
     "drop_icdc": "airflow_provider_ips.iceberg.icdc.leftovers",
+    "estimate": "airflow_provider_ips.iceberg.estimation",
     "find_losses": "airflow_provider_ips.iceberg.icdc.lost_files",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.avro.decoder import new_decoder
@@ -98,14 +98,20 @@ class EntryLayout:
         index = self.index.get(field_id)
         return None if index is None else self._readers[field_id].read(new_decoder(raw[index]))
 
-    @cached_property
+    @property
     def _readers(self) -> dict[int, Reader]:
-        schema = self.header.schema
-        reader = construct_reader(schema)
-        files = next(f for f in schema.fields if f.field_id == DATA_FILE).field_type
-        inner = next(r for f, (_, r) in zip(schema.fields, _fields_of(reader), strict=True) if f.field_id == DATA_FILE)
-        pairs = zip(files.fields, _fields_of(inner), strict=True)  # type: ignore[attr-defined]
-        return {f.field_id: r for f, (_, r) in pairs}
+        return _readers_of(self.header.meta["avro.schema"])
+
+
+@lru_cache(maxsize=16)
+def _readers_of(avro_schema: bytes) -> dict[int, Reader]:
+    """A reader for each field of the file. To make them takes as long as walking hundreds of entries."""
+    schema = Header(meta={"avro.schema": avro_schema}, sync=b"").schema
+    reader = construct_reader(schema)
+    files = next(f for f in schema.fields if f.field_id == DATA_FILE).field_type
+    inner = next(r for f, (_, r) in zip(schema.fields, _fields_of(reader), strict=True) if f.field_id == DATA_FILE)
+    pairs = zip(files.fields, _fields_of(inner), strict=True)  # type: ignore[attr-defined]
+    return {f.field_id: r for f, (_, r) in pairs}
 
 
 def _fields_of(reader: Reader) -> tuple[Any, ...]:
