@@ -1,8 +1,8 @@
 """Draw the rooms of the package and their imports into the architecture page (``make map``).
 
 A module that lies beside the folders (``dag_graph``, ``params``) is drawn as a room of its own, and so are
-``iceberg.api`` and ``.estimation``, which stand above the rooms of their ring; the modules beside them lie below. Packages whose
-``__init__`` only hands out names are left out.
+``iceberg.api`` and ``.estimation``, which stand above the rooms of their ring; the modules beside them lie below.
+Packages whose ``__init__`` only hands out names are left out.
 """
 
 from __future__ import annotations

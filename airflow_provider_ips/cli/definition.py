@@ -71,6 +71,12 @@ _WROTE_NOTHING: Final = _switch(
 _ONE_CONSUMER: Final = _arg("--consumer", help="Only this consumer (default: all)")
 _WRITE_PROBE: Final = _switch("--write-probe", help="Create and drop a table in the ICDC namespace")
 
+_MIGRATING: Final = _arg(
+    "--migrating",
+    help="Only check whether the second DAG, an incremental one, can take over from the first, a plain one",
+    nargs=2,
+    metavar=("PLAIN_DAG", "INCREMENTAL_DAG"),
+)
 _LOOKBACK: Final = _arg(
     "--lookback", help="The days that the job reads again in every run (default: 14d)", default="14d"
 )
@@ -130,7 +136,7 @@ def get_ips_cli_commands() -> list[CLICommand]:
                 _command(
                     "doctor",
                     "Check everything that a run depends on, before a run does",
-                    (_ONE_CONSUMER, _NAMESPACE, _WRITE_PROBE, _CONN_ID, ARG_OUTPUT, ARG_VERBOSE),
+                    (_ONE_CONSUMER, _MIGRATING, _NAMESPACE, _WRITE_PROBE, _CONN_ID, ARG_OUTPUT, ARG_VERBOSE),
                 ),
                 _command(
                     "estimate",

@@ -6,7 +6,7 @@ A process on an Airflow server can look up more than a task can, by ``maintenanc
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -36,6 +36,7 @@ from airflow_provider_ips.maintenance.console import (
     open_stores,
     open_variable_store,
 )
+from airflow_provider_ips.maintenance.migration import check_migration
 from airflow_provider_ips.maintenance.server import last_dag
 from airflow_provider_ips.runs.environment import now_ms, open_catalog
 
@@ -52,6 +53,8 @@ class DoctorOptions(ConnectionOptions):
     consumer: str | None = None
     namespace: str | None = None
     write_probe: bool = False
+    migrating: Sequence[str] | None = None
+    """The ids of a plain DAG and of the incremental one that follows it: then these are all that is examined."""
 
 
 def doctor(console: Console, options: DoctorOptions, *, server: Server | None = None) -> None:
@@ -59,11 +62,29 @@ def doctor(console: Console, options: DoctorOptions, *, server: Server | None = 
 
     :param server: Airflow's stored DAGs and secrets backends; None in a task, which cannot see them.
     """
-    findings = list(examine(console, options, server))
+    if options.migrating:
+        findings = list(examine_migration(console, options, server))
+    else:
+        findings = list(examine(console, options, server))
     order = [Status.PROBLEM, Status.WARNING, Status.UNKNOWN, Status.OK]
     console.show([_row(finding) for finding in sorted(findings, key=lambda f: order.index(f.status))])
     bad = sum(finding.status is Status.PROBLEM for finding in findings)
     console.say(f"{bad} problems, {sum(f.status is Status.WARNING for f in findings)} warnings.")
+
+
+def examine_migration(console: Console, options: DoctorOptions, server: Server | None) -> Iterator[Finding]:
+    """Check whether an incremental DAG can take over from a plain one."""
+    plain, incremental = options.migrating or ("", "")
+    subject = f"{plain} and {incremental}"
+    if server is None:
+        finding = "a task cannot see stored DAGs and their runs"
+        yield Finding("dag", subject, Status.UNKNOWN, finding, "use the command line, on an Airflow server")
+        return
+    try:
+        stores, catalog = open_stores(console, options), open_catalog(options.conn_id)
+        yield from check_migration(server, stores, catalog, plain, incremental)
+    except IpsError as error:
+        yield Finding.of_error("migration", subject, error)
 
 
 def examine(console: Console, options: DoctorOptions, server: Server | None) -> Iterator[Finding]:

@@ -84,6 +84,38 @@ class Server:
         gaps = (later - earlier for earlier, later in pairwise(ahead))
         return max((int(gap.total_seconds() * 1000) for gap in gaps), default=None)
 
+    def is_stored(self, dag_id: str) -> bool:
+        """Whether Airflow has a DAG of this name."""
+        return _stored(dag_id) is not None
+
+    def is_paused(self, dag_id: str) -> bool:
+        """Whether a stored DAG is paused."""
+        from airflow.models.dag import DagModel
+
+        model = DagModel.get_dagmodel(dag_id)
+        return model is not None and bool(model.is_paused)
+
+    def active_runs(self, dag_id: str) -> int:
+        """How many runs of a DAG are queued or running."""
+        return sum(run.state in ("queued", "running") for run in _runs(dag_id))
+
+    def last_success_ms(self, dag_id: str) -> int | None:
+        """When the newest successful run of a DAG started; None if there is none."""
+        starts = [run.start_date for run in _runs(dag_id) if run.state == "success" and run.start_date is not None]
+        return int(max(starts).timestamp() * 1000) if starts else None
+
+    def consumers(self, dag_id: str) -> list[str]:
+        """The consumers of a DAG's captures, but for those that are only known at run time."""
+        dag = _stored(dag_id)
+        tasks = [task for task in ([] if dag is None else dag.tasks) if task.task_type == "IpCaptureOperator"]
+        names = [getattr(task, "consumer", None) or f"{task.dag_id}.{task.task_id}" for task in tasks]
+        return [name for name in names if "{{" not in name]
+
+    def declared_tables(self, dag_id: str) -> set[Source]:
+        """The tables that any task of a DAG declares to write, as outlets or as the target of a commit."""
+        dag = _stored(dag_id)
+        return {table for task in ([] if dag is None else dag.tasks) for table in _targets(task)}
+
     def on_other_operation(self, dag_id: str, consumer: str) -> str | None:
         """Return the parameter of that name of a consumer's capture; None if the DAG has no such capture."""
         return getattr(_capture_of(_stored(dag_id), consumer), "on_other_operation", None)
@@ -109,6 +141,13 @@ def _stored(dag_id: str) -> SerializedDAG | None:
     from airflow.models.serialized_dag import SerializedDagModel
 
     return SerializedDagModel.get_dag(dag_id)
+
+
+def _runs(dag_id: str) -> list[Any]:
+    from airflow.models.dagrun import DagRun
+
+    found: list[Any] = DagRun.find(dag_id=dag_id)
+    return found
 
 
 def _possible_dags(consumer: str) -> Iterator[str]:
