@@ -22,10 +22,10 @@ PORT ?= 8000
 # What `make test` leaves out below tests/: folders that are done already.
 DONE ?=
 # Tests that take long, and have targets of their own: below tests/system/.
-OWN_TARGETS := browser cascades components cookbook dbt docs_site examples/test_patterns.py lineage playback topology
+OWN_TARGETS := apply browser cascades components cookbook dbt docs_site examples/test_patterns.py lineage playback topology
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-objects bench-watch bench-state bench-metrics compare quick test test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-catalogs docs docs-serve test-docs release-check bench-estimate clean
+.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-objects bench-watch bench-state bench-metrics compare quick test test-apply test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-catalogs docs docs-serve test-docs release-check bench-estimate clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ quick: check jars ## what answers early: check, tests of core and package, the c
 
 test: jars ## all tests but those with targets of their own (WORKERS=2, PYTEST_ARGS='-k rings')
 	pytest $(addprefix --ignore tests/system/,$(OWN_TARGETS)) $(addprefix --ignore tests/,$(DONE)) --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+test-apply: jars ## random histories applied to dimensions and groups on Spark, against a recomputation
+	pytest tests/system/apply $(PYTEST_ARGS)
 
 test-components: env ## runs killed, cleared, marked and backfilled in a whole Airflow on PostgreSQL
 	pytest tests/system/components --numprocesses 4 $(PYTEST_ARGS)

@@ -1,7 +1,7 @@
 """What every command uses: a console, common options, the stores and catalog that they name, and confirmation.
 
 A command runs in a terminal on a server (`airflow ips`), or in a task (the maintenance DAG). A console has only what
-both can answer. What only a server knows, `maintenance.doctor.Server` looks up.
+both can answer. What only a server knows, `maintenance.server` looks up.
 """
 
 from __future__ import annotations

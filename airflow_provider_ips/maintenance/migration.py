@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.checkpoint.store import CheckpointStore
     from airflow_provider_ips.core.identifiers import Source
     from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
-    from airflow_provider_ips.maintenance.doctor import Server
+    from airflow_provider_ips.maintenance.server import Server
 
 MAX_COMPARED: Final = 200_000
 """Rows that this process reads to compare two targets. More than that are for an engine."""

@@ -55,6 +55,17 @@ def test_ring_imports_without_what_lies_outside(ring, blocked):
     assert set(result.stdout.split()) == modules_of(PACKAGE / ring)
 
 
+def test_apply_imports_pyspark_and_nothing_of_the_package(tmp_path):
+    """A job brings the one file along: copied to another place it is whole."""
+    copy = tmp_path / "apply.py"
+    copy.write_text((PACKAGE / "apply.py").read_text())
+    code = [sys.executable, "-c", IMPORT_RING_WITHOUT, "apply", "airflow", "airflow_provider_ips", "pyiceberg"]
+    result = subprocess.run(code, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["apply"]
+
+
 def test_the_helper_for_spark_jobs_needs_nothing_that_a_cluster_lacks():
     result = import_ring_without("airflow_provider_ips.stamps", "airflow", "pyiceberg", "pyarrow", "pyspark")
 
