@@ -30,7 +30,8 @@ any other is rejected. With *Everything after …* it narrows that range."""
 _EVERYTHING: Final = """A filter that matches the whole table is rejected as a likely mistake. Tick this to allow it,
 with *Some partitions*."""
 _DRY_RUN: Final = """Count what would be captured, and report it in the log and in the capture record. No table is
-created, nothing is committed, and all downstream tasks are skipped."""
+created, nothing is committed, and all downstream tasks are skipped. Triggering a paused DAG unpauses it, and its
+schedule starts: `airflow dags test` with the same conf does not."""
 _MOVE: Final = """Only for a full refresh: its commit moves the checkpoint to the snapshot that was captured. Choose
 this if your job rebuilds its target from the captured rows."""
 _LIMIT: Final = (

@@ -8,7 +8,6 @@ cover the same rows with a different id. Two overlapping attempts may both inser
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -21,12 +20,11 @@ LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 
 with DAG(
-    "ips_append",
+    "append_incremental",
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     # Not max_active_runs=1: runs that wait for a failed one are active, and the failed one could not be rerun.
-    tags=["ips", "example"],
+    tags=["ips", "append", "demo"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(

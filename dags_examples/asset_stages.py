@@ -8,7 +8,6 @@ as the third DAG does.
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -19,13 +18,13 @@ from airflow_provider_ips import IcebergAppendTrigger, IpCaptureOperator, IpComm
 # The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
-COMMON = {"start_date": datetime(2025, 1, 1, tzinfo=UTC), "max_active_runs": 1, "tags": ["ips", "example"]}
+COMMON = {"max_active_runs": 1, "tags": ["ips", "asset-driven", "demo"]}
 
 appends = IcebergAppendTrigger(table="db.playback", iceberg_conn_id=LAKE, poll_interval=60)
 PLAYBACK = iceberg_asset("db.playback", iceberg_conn_id=LAKE, watchers=[AssetWatcher(name="appends", trigger=appends)])
 LOG = iceberg_asset("db.playback_log_watched", iceberg_conn_id=LAKE)
 
-with DAG("ips_asset_stage_1", schedule=[PLAYBACK], doc_md=__doc__, **COMMON):
+with DAG("asset_stages_incremental_1", schedule=[PLAYBACK], doc_md=__doc__, **COMMON):
     capture = IpCaptureOperator(
         task_id="capture",
         source_tables="db.playback",
@@ -42,7 +41,7 @@ with DAG("ips_asset_stage_1", schedule=[PLAYBACK], doc_md=__doc__, **COMMON):
     commit = IpCommitOperator(task_id="commit", capture=capture, target_assets=LOG)
     capture >> insert >> commit
 
-with DAG("ips_asset_stage_2", schedule=[LOG], doc_md=__doc__, **COMMON):
+with DAG("asset_stages_incremental_2", schedule=[LOG], doc_md=__doc__, **COMMON):
     capture = IpCaptureOperator(
         task_id="capture", source_tables="db.playback_log_watched", iceberg_conn_id=LAKE, engine_catalog=LAKE
     )
@@ -62,7 +61,7 @@ with DAG("ips_asset_stage_2", schedule=[LOG], doc_md=__doc__, **COMMON):
 morning = CronTriggerTimetable("0 6 * * *", timezone="UTC")
 
 with DAG(
-    "ips_asset_or_time",
+    "asset_or_time_incremental",
     schedule=AssetOrTimeSchedule(timetable=morning, assets=[PLAYBACK]),
     catchup=False,
     doc_md=__doc__,

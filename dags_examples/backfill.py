@@ -22,11 +22,11 @@ JOBS = Path(__file__).parent / "jobs"
 SOURCE, TARGET = "db.playback", "db.playback_stages_incremental"
 
 with DAG(
-    "ips_backfill",
+    "backfill_incremental",
     schedule=None,
     default_args={"retries": 2},  # if a live run writes the same day at the same time, one of the two fails
     params=ips_params(),
-    tags=["ips", "example"],
+    tags=["ips", "backfill", "demo"],
     doc_md=__doc__,
 ):
     plan = IpBackfillOperator(

@@ -1,6 +1,6 @@
 """Playback by day: Airflow's own backfill can process it again day by day.
 
-    airflow backfill create --dag-id ips_backfill_by_interval --from-date 2026-10-01 --to-date 2026-10-07
+    airflow backfill create --dag-id backfill_by_interval_incremental --from-date 2026-10-01 --to-date 2026-10-07
 
 Usual runs capture what was added since the last one, for any day, and recompute those days. Each run of a backfill
 captures the day of its own interval, whether or not anything was added, and leaves the checkpoint of the usual runs
@@ -24,13 +24,13 @@ JOBS = Path(__file__).parent / "jobs"
 SOURCE, TARGET = "db.playback", "db.playback_by_interval"
 
 with DAG(
-    "ips_backfill_by_interval",
+    "backfill_by_interval_incremental",
     schedule="@daily",
     start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
     default_args={"retries": 2},  # if a live run writes the same day at the same time, one of the two fails
-    tags=["ips", "example"],
+    tags=["ips", "backfill", "demo"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(

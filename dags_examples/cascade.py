@@ -40,13 +40,13 @@ MORNING = CronTriggerTimetable("0 6 * * *", timezone="UTC", run_immediately=time
 def stage(number: int, level: str, *, source: str, woken_by: Asset, target: Asset) -> DAG:
     """Capture all changes of the source, re-aggregate their groups, and send an event for the target."""
     with DAG(
-        f"ips_cascade_{number}",
+        f"cascade_incremental_{number}",
         schedule=AssetOrTimeSchedule(timetable=MORNING, assets=[woken_by]),
         catchup=False,
         # Two runs of one stage would process the same changes. Events that arrive during a run wait and become one run.
         max_active_runs=1,
         default_args={"retries": 2, "retry_delay": timedelta(minutes=1)},
-        tags=["ips", "example"],
+        tags=["ips", "cascade", "demo"],
         doc_md=__doc__,
     ) as dag:
         capture = IpCaptureOperator(

@@ -7,7 +7,6 @@ changed rows, and the earlier versions of changed rows. The job re-aggregates th
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -20,12 +19,11 @@ LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 
 with DAG(
-    "ips_changes",
+    "changes_incremental",
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    tags=["ips", "example"],
+    tags=["ips", "changes", "demo"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(

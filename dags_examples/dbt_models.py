@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.standard.operators.bash import BashOperator
@@ -21,12 +20,11 @@ LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 PROJECT = Path(__file__).parent / "dbt"
 
 with DAG(
-    "ips_dbt",
+    "dbt_incremental",
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    tags=["ips", "example"],
+    tags=["ips", "dbt", "needs-setup"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(task_id="capture", source_tables="db.playback", iceberg_conn_id=LAKE)

@@ -7,7 +7,6 @@ processes several of them.
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,9 @@ MOST_TASKS = 64
 with DAG(
     DAG_ID,
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    tags=["ips", "example"],
+    tags=["ips", "foreach", "demo"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(

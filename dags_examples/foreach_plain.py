@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -17,10 +17,9 @@ DAG_ID = "foreach_plain"
 with DAG(
     DAG_ID,
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    tags=["ips", "example"],
+    tags=["ips", "foreach", "demo"],
     doc_md=__doc__,
 ):
 

@@ -45,7 +45,7 @@ with DAG(
     schedule=None,  # only ever by hand
     is_paused_upon_creation=True,  # it may come with Airflow's examples, and has power over all checkpoints
     max_active_runs=1,
-    tags=["ips", "example"],
+    tags=["ips", "maintenance", "demo"],
     doc_md=__doc__,
     params={
         "command": Param("list", type="string", enum=COMMANDS, title="Command"),

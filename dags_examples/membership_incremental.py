@@ -8,7 +8,6 @@ one, which would cover the same rows with a different id.
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -24,10 +23,9 @@ DAG_ID = "membership_incremental"
 with DAG(
     DAG_ID,
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     # Not max_active_runs=1: runs that wait for a failed one are active, and the failed one could not be rerun.
-    tags=["ips", "example"],
+    tags=["ips", "membership", "needs-setup"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -17,10 +16,9 @@ DAG_ID = "membership_plain"
 with DAG(
     DAG_ID,
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    tags=["ips", "example"],
+    tags=["ips", "membership", "needs-setup"],
     doc_md=__doc__,
 ):
     load = SparkSubmitOperator(

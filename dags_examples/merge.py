@@ -6,7 +6,6 @@ The merge keeps the latest event of each key, so it can process the same rows tw
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -19,12 +18,11 @@ LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 
 with DAG(
-    "ips_merge",
+    "merge_incremental",
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    tags=["ips", "example"],
+    tags=["ips", "merge", "demo"],
     doc_md=__doc__,
     params=ips_params(),  # the trigger form: a full refresh, some partitions, a dry run
 ):

@@ -9,7 +9,6 @@ The first stage only inserts. Downstream of a stage that merges, capture changes
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -21,9 +20,9 @@ from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, iceberg_as
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 LOG = iceberg_asset("db.playback_log_staged", iceberg_conn_id=LAKE)
-COMMON = {"start_date": datetime(2025, 1, 1, tzinfo=UTC), "tags": ["ips", "example"]}
+COMMON = {"tags": ["ips", "multi-stage", "demo"]}
 
-with DAG("ips_multi_stage_1", schedule="@daily", catchup=False, doc_md=__doc__, **COMMON):
+with DAG("multi_stage_incremental_1", schedule="@daily", catchup=False, doc_md=__doc__, **COMMON):
     capture = IpCaptureOperator(
         task_id="capture",
         source_tables="db.playback",
@@ -41,7 +40,7 @@ with DAG("ips_multi_stage_1", schedule="@daily", catchup=False, doc_md=__doc__, 
     commit = IpCommitOperator(task_id="commit", capture=capture, target_assets=LOG)
     capture >> insert >> commit
 
-with DAG("ips_multi_stage_2", schedule=[LOG], max_active_runs=1, doc_md=__doc__, **COMMON):
+with DAG("multi_stage_incremental_2", schedule=[LOG], max_active_runs=1, doc_md=__doc__, **COMMON):
     capture = IpCaptureOperator(
         task_id="capture", source_tables="db.playback_log_staged", iceberg_conn_id=LAKE, engine_catalog=LAKE
     )

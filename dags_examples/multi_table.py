@@ -8,7 +8,6 @@ multi_table_join does.
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -21,12 +20,11 @@ LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 
 with DAG(
-    "ips_multi_table",
+    "multi_table_incremental",
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    tags=["ips", "example"],
+    tags=["ips", "multi-table", "demo"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(

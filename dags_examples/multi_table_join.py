@@ -9,7 +9,6 @@ next one would insert the same pairs with a different id.
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -22,12 +21,11 @@ LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 
 with DAG(
-    "ips_multi_table_join",
+    "multi_table_join_incremental",
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     # Not max_active_runs=1: runs that wait for a failed one are active, and the failed one could not be rerun.
-    tags=["ips", "example"],
+    tags=["ips", "multi-table", "demo"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(

@@ -1,19 +1,18 @@
 """The daily playback job, incremental: it reads what the table gained since the last success.
 
-Compare it with playback_plain.py: two more tasks, one changed argument, and no window. A captured row may be older than
-any window, because it came late or the DAG was paused, and no later run gets it.
+Compare it with playback_plain.py: two more tasks, one changed argument, the trigger form, and no window. A captured row
+may be older than any window, because it came late or the DAG was paused, and no later run gets it.
 """
 
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG
 
-from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
+from airflow_provider_ips import IpCaptureOperator, IpCommitOperator, ips_params
 
 # The name of the catalog in Spark, and the Airflow connection to it.
 LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
@@ -23,10 +22,10 @@ DAG_ID = "playback_incremental"
 with DAG(
     DAG_ID,
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    tags=["ips", "example"],
+    params=ips_params(),  # the trigger form: a dry run, some partitions, a full refresh
+    tags=["ips", "playback", "demo"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(
@@ -34,7 +33,7 @@ with DAG(
     )
     daily = SparkSubmitOperator(
         task_id="daily",
-        application=str(JOBS / "playback_daily.py"),
+        application=str(JOBS / "playback_quality.py"),
         application_args=[
             *("--source", capture.output["db.playback"]),
             *("--target", f"{LAKE}.db.{DAG_ID}"),

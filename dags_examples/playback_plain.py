@@ -1,12 +1,11 @@
 """The daily playback job, plain: it reads 14 days again in every run, because late events may lie anywhere in them.
 
-Compare it with playback_incremental.py, which has two more tasks, one changed argument and no window.
+Compare it with playback_incremental.py, which has two more tasks, one changed argument, the trigger form and no window.
 """
 
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -20,15 +19,14 @@ DAG_ID = "playback_plain"
 with DAG(
     DAG_ID,
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    tags=["ips", "example"],
+    tags=["ips", "playback", "demo"],
     doc_md=__doc__,
 ):
     daily = SparkSubmitOperator(
         task_id="daily",
-        application=str(JOBS / "playback_daily.py"),
+        application=str(JOBS / "playback_quality.py"),
         application_args=[
             *("--source", f"{LAKE}.db.playback"),
             *("--target", f"{LAKE}.db.{DAG_ID}"),

@@ -10,7 +10,6 @@ No task has a window. A row of any day is processed once, in the first run after
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -26,10 +25,9 @@ DAG_ID = "playback_stages_incremental"
 with DAG(
     DAG_ID,
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    tags=["ips", "example"],
+    tags=["ips", "playback", "demo"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(

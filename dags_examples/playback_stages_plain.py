@@ -6,7 +6,6 @@ Both stages re-read the last 14 days in every run, because late events and corre
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -20,10 +19,9 @@ DAG_ID = "playback_stages_plain"
 with DAG(
     DAG_ID,
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    tags=["ips", "example"],
+    tags=["ips", "playback", "demo"],
     doc_md=__doc__,
 ):
     daily = SparkSubmitOperator(

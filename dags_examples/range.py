@@ -7,7 +7,6 @@ and the job then fails on the missing value instead of reading too little.
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -20,12 +19,11 @@ LAKE = os.environ.get("IPS_EXAMPLES_LAKE", "lake")
 JOBS = Path(__file__).parent / "jobs"
 
 with DAG(
-    "ips_range",
+    "range_incremental",
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    tags=["ips", "example"],
+    tags=["ips", "range", "demo"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(

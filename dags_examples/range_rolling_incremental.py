@@ -6,7 +6,6 @@ The bounds of partition columns are always pushed. On a day without late rows, t
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -22,10 +21,9 @@ DAG_ID = "range_rolling_incremental"
 with DAG(
     DAG_ID,
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    tags=["ips", "example"],
+    tags=["ips", "range", "demo"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(

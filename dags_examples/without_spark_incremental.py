@@ -6,7 +6,6 @@ Any client that reads Iceberg works. The snapshots that it writes carry the capt
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from typing import Any
 
 from airflow.sdk import DAG, task
@@ -21,10 +20,9 @@ COLUMNS = ("event_date", "title_id", "watched_seconds")
 with DAG(
     DAG_ID,
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    tags=["ips", "example"],
+    tags=["ips", "without-spark", "demo"],
     doc_md=__doc__,
 ):
     capture = IpCaptureOperator(task_id="capture", source_tables="db.playback", iceberg_conn_id=LAKE)

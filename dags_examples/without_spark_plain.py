@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 
 from airflow.sdk import DAG, task
 
@@ -15,10 +14,9 @@ COLUMNS = ("event_date", "title_id", "watched_seconds")
 with DAG(
     DAG_ID,
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    tags=["ips", "example"],
+    tags=["ips", "without-spark", "demo"],
     doc_md=__doc__,
 ):
 

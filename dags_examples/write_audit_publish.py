@@ -8,7 +8,6 @@ its rows, and the next one would publish the same rows again.
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -22,12 +21,11 @@ JOBS = Path(__file__).parent / "jobs"
 TARGET = "db.playback_audited"
 
 with DAG(
-    "ips_write_audit_publish",
+    "write_audit_publish_incremental",
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     # Not max_active_runs=1: runs that wait for a failed one are active, and the failed one could not be rerun.
-    tags=["ips", "example"],
+    tags=["ips", "write-audit-publish", "demo"],
     doc_md=__doc__,
     params={"most_minutes": Param(24 * 60, type="number", title="Longest event that may be published, in minutes")},
 ):

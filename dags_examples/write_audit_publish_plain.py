@@ -6,7 +6,6 @@ Every audit checks all 14 days, so a single rejected event keeps all of them unp
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -18,12 +17,11 @@ JOBS = Path(__file__).parent / "jobs"
 TARGET = "db.playback_audited_plain"
 
 with DAG(
-    "ips_write_audit_publish_plain",
+    "write_audit_publish_plain",
     schedule="@daily",
-    start_date=datetime(2025, 1, 1, tzinfo=UTC),
     catchup=False,
     max_active_runs=1,
-    tags=["ips", "example"],
+    tags=["ips", "write-audit-publish", "demo"],
     doc_md=__doc__,
     params={"most_minutes": Param(24 * 60, type="number", title="Longest event that may be published, in minutes")},
 ):

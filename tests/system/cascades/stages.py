@@ -27,9 +27,9 @@ class Stage:
 
 
 STAGES = (
-    Stage(dag_id="ips_cascade_1", source=SOURCE, target="db.cascade_accounts"),
-    Stage(dag_id="ips_cascade_2", source="db.cascade_accounts", target="db.cascade_titles"),
-    Stage(dag_id="ips_cascade_3", source="db.cascade_titles", target="db.cascade_totals"),
+    Stage(dag_id="cascade_incremental_1", source=SOURCE, target="db.cascade_accounts"),
+    Stage(dag_id="cascade_incremental_2", source="db.cascade_accounts", target="db.cascade_titles"),
+    Stage(dag_id="cascade_incremental_3", source="db.cascade_titles", target="db.cascade_totals"),
 )
 
 

@@ -52,14 +52,14 @@ def world(lake, settings, tmp_path_factory):
 def test_models_follow_the_source_run_by_run(world):
     """The second day brings late rows of the first; the third has nothing, and dbt is not started."""
     kept = sorted(PROJECT.rglob("*"))
-    first, record = world.run("ips_dbt", world.gain_a_day("db.playback"))
+    first, record = world.run("dbt_incremental", world.gain_a_day("db.playback"))
     assert first.task_states == DONE
     assert record["sources"][0]["files"] == added_files(world)
     assert_recomputed(world)
 
     assert sorted(PROJECT.rglob("*")) == kept, "dbt has written into the folder of the DAGs"
 
-    second, record = world.run("ips_dbt", world.gain_a_day("db.playback"))
+    second, record = world.run("dbt_incremental", world.gain_a_day("db.playback"))
     days = {event["event_date"] for event in world.rows("db.playback")}
     assert second.task_states == DONE
     assert record["sources"][0]["files"] == added_files(world) < total_files(world)
@@ -70,10 +70,10 @@ def test_models_follow_the_source_run_by_run(world):
 def test_the_same_rows_again_change_nothing(world):
     """A run that is cleared has dbt process its range once more."""
     day = world.gain_a_day("db.playback")
-    world.run("ips_dbt", day)
+    world.run("dbt_incremental", day)
     before = targets(world)
 
-    again, _ = world.run("ips_dbt", day)
+    again, _ = world.run("dbt_incremental", day)
 
     assert again.task_states == DONE
     assert targets(world) == before

@@ -74,9 +74,9 @@ def continue_watching(world):
 def test_append_inserts_every_event_once(sqlite_world):
     """Two days apart, a run that is cleared, and one that finds nothing: the target holds each event once."""
     world = sqlite_world
-    world.run("ips_append", world.gain_a_day("db.playback"))
+    world.run("append_incremental", world.gain_a_day("db.playback"))
     day = world.gain_a_day("db.playback")
-    first, record = world.run("ips_append", day)
+    first, record = world.run("append_incremental", day)
     assert_reads_new_files_only(record, world, "db.playback")
     # Who looks at the target's snapshots finds the capture that each came from.
     stamped = world.catalog.load_table("db.playback_log").current_snapshot().summary
@@ -84,12 +84,12 @@ def test_append_inserts_every_event_once(sqlite_world):
     expected = as_appended(world.rows("db.playback"))
     assert log_rows(world, "db.playback_log") == expected
 
-    cleared, record = world.run("ips_append", day)
+    cleared, record = world.run("append_incremental", day)
     assert cleared.run_id == first.run_id
     assert_reads_new_files_only(record, world, "db.playback")
     assert log_rows(world, "db.playback_log") == expected
 
-    idle, record = world.run("ips_append", day.replace(hour=1))
+    idle, record = world.run("append_incremental", day.replace(hour=1))
     assert idle.task_states == {"capture": "success", "insert": "skipped", "commit": "skipped"}
     assert captured(record) == {"db.playback": 0}
 
@@ -97,8 +97,8 @@ def test_append_inserts_every_event_once(sqlite_world):
 def test_merge_keeps_the_latest_event_of_each_key(sqlite_world):
     """Late rows never overwrite what is newer."""
     world = sqlite_world
-    world.run("ips_merge", world.gain_a_day("db.playback"))
-    _, record = world.run("ips_merge", world.gain_a_day("db.playback"))
+    world.run("merge_incremental", world.gain_a_day("db.playback"))
+    _, record = world.run("merge_incremental", world.gain_a_day("db.playback"))
     assert_reads_new_files_only(record, world, "db.playback")
     assert continue_watching(world) == stopped_at(world.rows("db.playback"))
 
@@ -115,12 +115,12 @@ def test_changes_follow_merges_and_deletions(sqlite_world):
     world = sqlite_world
     for _ in range(2):
         day = world.gain_a_day("db.playback")
-        world.run("ips_merge", day)
-        world.run("ips_changes", day)
+        world.run("merge_incremental", day)
+        world.run("changes_incremental", day)
     watching = world.catalog.load_table("db.continue_watching")
     titles = sorted({row["title_id"] for row in world.rows("db.continue_watching")})
     watching.delete(f"title_id = {titles[0]} or account_id < 200")
-    _, record = world.run("ips_changes", day.replace(hour=1))
+    _, record = world.run("changes_incremental", day.replace(hour=1))
     (source,) = record["sources"]
     assert source["superset"] is True
     assert source["before"]["files"] > 0
@@ -133,8 +133,8 @@ def test_changes_follow_merges_and_deletions(sqlite_world):
 def test_row_filter_aggregates_changed_groups_from_all_their_rows(sqlite_world):
     """A group that gains a late row counts its old rows too."""
     world = sqlite_world
-    world.run("ips_row_filter", world.gain_a_day("db.playback"))
-    _, record = world.run("ips_row_filter", world.gain_a_day("db.playback"))
+    world.run("row_filter_incremental", world.gain_a_day("db.playback"))
+    _, record = world.run("row_filter_incremental", world.gain_a_day("db.playback"))
     assert_reads_new_files_only(record, world, "db.playback")
     assert aggregated(world, "db.titles_per_day") == titles_per_day(world.rows("db.playback"))
 
@@ -142,9 +142,9 @@ def test_row_filter_aggregates_changed_groups_from_all_their_rows(sqlite_world):
 def test_range_recomputes_the_days_between_the_captured_bounds(sqlite_world):
     """The bounds come from metadata, and no day outside of them is computed again."""
     world = sqlite_world
-    world.run("ips_range", world.gain_a_day("db.playback"))
+    world.run("range_incremental", world.gain_a_day("db.playback"))
     before = world.catalog.load_table("db.hours_per_day").current_snapshot().snapshot_id
-    _, record = world.run("ips_range", world.gain_a_day("db.playback"))
+    _, record = world.run("range_incremental", world.gain_a_day("db.playback"))
     assert_reads_new_files_only(record, world, "db.playback")
 
     seconds: Counter[Any] = Counter()
@@ -169,8 +169,8 @@ def test_range_recomputes_the_days_between_the_captured_bounds(sqlite_world):
 def test_multi_table_commits_two_sources_together(sqlite_world):
     """Both sources are merged; one that gained nothing is passed over without harm."""
     world = sqlite_world
-    world.run("ips_multi_table", world.gain_a_day("db.playback", "db.downloads"))
-    finished, record = world.run("ips_multi_table", world.gain_a_day("db.downloads"))
+    world.run("multi_table_incremental", world.gain_a_day("db.playback", "db.downloads"))
+    finished, record = world.run("multi_table_incremental", world.gain_a_day("db.downloads"))
     assert captured(record) == {"db.playback": 0, "db.downloads": added_by_last_append(world, "db.downloads")}
     assert finished.task_states["commit"] == "success"
     latest: dict[Any, Any] = {}
@@ -189,8 +189,8 @@ def test_multi_stage_hands_on_what_the_first_stage_wrote(sqlite_world):
     world = sqlite_world
     for _ in range(2):
         day = world.gain_a_day("db.playback")
-        world.run("ips_multi_stage_1", day)
-        _, record = world.run("ips_multi_stage_2", day)
+        world.run("multi_stage_incremental_1", day)
+        _, record = world.run("multi_stage_incremental_2", day)
     assert_reads_new_files_only(record, world, "db.playback_log_staged")
     events = world.rows("db.playback")
     assert log_rows(world, "db.playback_log_staged") == as_appended(events)
@@ -201,10 +201,10 @@ def test_assets_lead_from_the_watched_table_through_both_stages(sqlite_world):
     """Stage 1 tells the asset that stage 2 waits for, once; the DAG with a clock besides keeps a target of its own."""
     world = sqlite_world
     day = world.gain_a_day("db.playback")
-    world.run("ips_asset_stage_1", day)
-    _, record = world.run("ips_asset_stage_2", day)
+    world.run("asset_stages_incremental_1", day)
+    _, record = world.run("asset_stages_incremental_2", day)
     assert_reads_new_files_only(record, world, "db.playback_log_watched")
-    world.run("ips_asset_or_time", day)
+    world.run("asset_or_time_incremental", day)
     events = world.rows("db.playback")
     assert log_rows(world, "db.playback_log_watched") == as_appended(events)
     assert aggregated(world, "db.titles_per_day_watched") == titles_per_day(events)
@@ -220,14 +220,14 @@ def assets_told():
 
     with create_session() as session:
         told = select(AssetModel.uri).join(AssetEvent, AssetEvent.asset_id == AssetModel.id)
-        return sorted(session.scalars(told.where(AssetEvent.source_dag_id.startswith("ips_asset_"))))
+        return sorted(session.scalars(told.where(AssetEvent.source_dag_id.startswith("asset_"))))
 
 
 @pytest.mark.postgres
 def test_merge_works_on_a_catalog_in_postgresql(postgres_world):
     """Spark's JDBC catalog and PyIceberg's SQL catalog share a PostgreSQL database as they share a SQLite file."""
     world = postgres_world
-    world.run("ips_merge", world.gain_a_day("db.playback"))
-    _, record = world.run("ips_merge", world.gain_a_day("db.playback"))
+    world.run("merge_incremental", world.gain_a_day("db.playback"))
+    _, record = world.run("merge_incremental", world.gain_a_day("db.playback"))
     assert_reads_new_files_only(record, world, "db.playback")
     assert continue_watching(world) == stopped_at(world.rows("db.playback"))

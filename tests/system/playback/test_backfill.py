@@ -5,7 +5,7 @@ import pyarrow as pa
 from tests.system.playback.events import gain_a_day, last_versions, make_source, sorted_rows
 from tests.system.playback.test_playback_stages import INCREMENTAL, assert_recomputed
 
-BACKFILL, BY_INTERVAL = "ips_backfill", "ips_backfill_by_interval"
+BACKFILL, BY_INTERVAL = "backfill_incremental", "backfill_by_interval_incremental"
 DAILY = f"db.{INCREMENTAL}"
 
 

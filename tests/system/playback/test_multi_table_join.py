@@ -8,7 +8,7 @@ from scripts.lake import Lake, midnight
 from tests.kit.example_world import FIRST_DAY
 from tests.system.playback.events import append_rows, make_source
 
-DAG, CONSUMER, TARGET = "ips_multi_table_join", "ips_multi_table_join.capture", "db.downloads_played"
+DAG, CONSUMER, TARGET = "multi_table_join_incremental", "multi_table_join_incremental.capture", "db.downloads_played"
 PLAYS, DOWNLOADS = "db.playback", "db.downloads"
 
 

@@ -7,7 +7,7 @@ from airflow_provider_ips.iceberg import capture
 from tests.system.playback.events import append_rows, make_source
 from tests.system.playback.few_days import fail, first_task_waits, gain_a_day, span
 
-DAG_ID = "ips_write_audit_publish"
+DAG_ID = "write_audit_publish_incremental"
 TARGET = "db.playback_audited"
 PLAIN, PLAIN_TARGET = f"{DAG_ID}_plain", f"{TARGET}_plain"
 LONG = 2_000

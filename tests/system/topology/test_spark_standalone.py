@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 ROOT = Path(__file__).parents[3]
 STACK = ROOT / "docker" / "spark"
 SOURCE, TARGET = "db.playback", "db.playback_log"
-DAG_ID = "ips_append"
+DAG_ID = "append_incremental"
 CONSUMER = f"{DAG_ID}.capture"
 MONDAY = date(2026, 10, 5)
 
