@@ -3,6 +3,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYTHON
 
 PYTEST_ARGS ?=
+DEMO_ARGS ?=
+PORT ?=
 HISTORIES_ARGS ?=
 MODEL_ARGS ?=
 FUZZ_ARGS ?=
@@ -17,15 +19,15 @@ SOAK_ARGS ?=
 ENGINES ?=
 CATALOGS ?=
 WORKERS ?= 2
-PORT ?= 8000
+PORT ?=
 
 # What `make test` leaves out below tests/: folders that are done already.
 DONE ?=
 # Tests that take long, and have targets of their own: below tests/system/.
-OWN_TARGETS := apply browser cascades components cookbook dbt docs_site examples/test_patterns.py lineage playback topology
+OWN_TARGETS := apply browser cascades components cookbook dbt demo docs_site examples/test_patterns.py lineage playback topology
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui bench-capture bench-pipeline bench-objects bench-watch bench-state bench-metrics compare quick test test-apply test-components test-playback test-cascades test-topology test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-catalogs docs docs-serve test-docs release-check bench-estimate clean
+.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-watch bench-state bench-metrics compare quick test test-apply test-components test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-catalogs docs docs-serve test-docs release-check bench-estimate clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,18 +41,25 @@ jars: env ## download Spark's jars, and those of the servers that tests start (N
 spark-jars: env ## download Spark's jars for Iceberg, SQLite and PostgreSQL only
 	@python scripts/spark_jars.py
 
-demo: spark-jars ## a plain DAG and its incremental twin over the same late data, side by side
-	@python scripts/demo.py
+demo: spark-jars ## a plain DAG and its incremental twin over the same late data, side by side (5 minutes at most)
+	@uv pip install --quiet --constraint constraints.txt matplotlib
+	@python scripts/demo.py $(DEMO_ARGS)
 
-ui: spark-jars ## Airflow with the example DAGs and the demo's tables, on 127.0.0.1
-	@python scripts/ui.py
+ui: spark-jars ## Airflow with the example DAGs and the demo's tables and runs, on 127.0.0.1 (PORT=8080)
+	@python scripts/ui.py --port $(or $(PORT),8080)
+
+day: env ## another day with late rows arrives in the demo's table, also while `make ui` runs
+	@python scripts/day.py
+
+shell: env ## a shell in which `airflow ips …` works on what `make demo` and `make ui` have
+	@python scripts/shell.py
 
 docs: env ## the documentation as a site, every link checked, into .artefacts/docs (DOCS_ARGS='--release 0.1')
 	@uv pip install --quiet --constraint constraints.txt --requirement pyproject.toml --extra docs
 	@python -m scripts.docs_site $(DOCS_ARGS)
 
 docs-serve: ## the same on 127.0.0.1 (PORT=8000), and again whenever a page changes
-	@$(MAKE) --no-print-directory docs DOCS_ARGS='--serve $(PORT)'
+	@$(MAKE) --no-print-directory docs DOCS_ARGS='--serve $(or $(PORT),8000)'
 
 test-docs: docs ## the site in a real browser: search, both themes, a narrow window; screenshots into .artefacts/docs-site
 	pytest tests/system/docs_site $(PYTEST_ARGS)
@@ -116,6 +125,10 @@ test-lineage: env ## what captures and commits report by OpenLineage, with Airfl
 test-dbt: jars ## dbt models over captured tables, with dbt's session method on Spark, in an environment of its own
 	@scripts/environment dbt
 	pytest tests/system/dbt $(PYTEST_ARGS)
+
+test-demo: spark-jars ## `make demo`, small, and `make ui`, `make day` and `make shell` after it
+	@uv pip install --quiet --constraint constraints.txt matplotlib
+	pytest tests/system/demo $(PYTEST_ARGS)
 
 test-browser: env ## people in the UI of a whole Airflow, in a real browser; screenshots into .artefacts
 	pytest tests/system/browser $(PYTEST_ARGS)

@@ -1,88 +1,137 @@
 """A plain DAG and its incremental twin over the same late data, day by day, side by side.
 
-Everything is real and small: Airflow on SQLite runs both DAGs, spark-submit runs their job, Iceberg tables hold the
-data. State is in `.demo/` and is made anew by each run; `make ui` shows what the last one left.
+Everything is real: Airflow's scheduler runs both DAGs, spark-submit runs their job over wide events, Iceberg tables
+hold the data. State is in `.demo/` and is made by each run from the start; `make ui` shows what the last one left: its
+runs, logs and tables.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
-from scripts import local_airflow
-from scripts.lake import DAYS_ROWS_ARE_LATE, Lake, create_events_table, day_of_events, midnight
+from scripts import demo_report
+from scripts.components import ComponentsFailedError, Deployment, held, holder, running, stop_by_signal
+from scripts.demo_days import DAYS_BEFORE, DAYS_OFFLINE, FOLDER, OFFLINE_VIEWS, WINDOW_DAYS, Days, first_days
+from scripts.demo_report import Day, Reading
+from scripts.demo_targets import INCREMENTAL, PLAIN, DemoFailedError, Verdict, compare
+from scripts.lake import DAYS_ROWS_ARE_LATE, Lake, midnight
+from scripts.loopback import free_port
 from scripts.spark_jars import JarsUnavailableError
+from scripts.terminal import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
-FOLDER = Path(__file__).resolve().parent.parent / ".demo"
-SOURCE = "db.playback"
-PLAIN, INCREMENTAL = "playback_plain", "playback_incremental"
-WINDOW_DAYS = DAYS_ROWS_ARE_LATE + 1
+    from scripts.components import Api, Parts
 
-
-class DemoFailedError(Exception):
-    """The demo did not show what it is there to show."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What one run of one DAG had to read of the source, and how long it took."""
-
-    rows: int
-    size_bytes: int
-    seconds: float
+SECONDS_A_RUN: Final = 1800
+"""More than any run takes on a machine that has other things to do."""
+STARTING: Final = "Airflow starts: web server, scheduler and DAG processor"
+DONE: Final = ("success", "failed")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--days", type=int, default=3, help="days processed after the first run")
+    parser.add_argument("--days", type=int, default=2, help="days processed by both DAGs")
     parser.add_argument("--rows", type=int, default=60_000, help="events per day")
+    parser.add_argument("--seed", type=int, default=7, help="another one makes other events of the same shape")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the state is")
     arguments = parser.parse_args()
-    started = time.monotonic()
-    folder = arguments.folder.resolve()
+    if not 1 <= arguments.days <= DAYS_OFFLINE - WINDOW_DAYS:
+        parser.error(f"--days must be from 1 to {DAYS_OFFLINE - WINDOW_DAYS}: so many days are compared")
+    stop_by_signal()
     try:
-        _start_anew(folder)
-        lake = Lake.on_sqlite(folder / "lake")
-        with _output_into(folder / "setup.log"):
-            local_airflow.enter({**local_airflow.environment(folder / "airflow"), **lake.environment()})
-        show = Demo(folder=folder, source=create_events_table(lake.catalog(), SOURCE), rows=arguments.rows)
-        readings = show.process(days=arguments.days)
-        _print_table(readings)
-        require_identical_targets(lake.catalog())
-    except (DemoFailedError, JarsUnavailableError) as error:
+        _show(arguments.folder.resolve(), days=arguments.days, rows=arguments.rows, seed=arguments.seed)
+    except (DemoFailedError, ComponentsFailedError, JarsUnavailableError) as error:
         print(f"\ndemo: {error}", file=sys.stderr)
         return 1
-    print(f"Took {time.monotonic() - started:.0f} s. Look around: make ui")
+    except KeyboardInterrupt:
+        print("\nStopped.")
+        return 130
     return 0
 
 
-def _start_anew(folder: Path) -> None:
-    """Remove what an earlier run left, unless Airflow is being looked at."""
-    from scripts.ui import running_pid
+def _show(folder: Path, *, days: int, rows: int, seed: int) -> None:
+    # What is there, Airflow, the first run, a run of each DAG a day, and the comparison.
+    progress = Progress(steps=4 + 2 * days)
+    _start_over(folder)
+    # Up to today, so that a DAG triggered from the UI afterwards finds the data inside its window.
+    arriving = Days.ending(datetime.now(UTC).date(), days=days, rows=rows, seed=seed)
+    with held(folder):
+        lake = Lake.on_sqlite(folder / "lake")
+        # Both jobs on a JVM as Spark starts it: settings for brief jobs would make the long one slower. No run is
+        # started by a clock: each is for a day that has arrived.
+        deployment = Deployment.of(
+            folder,
+            lake.environment(brief_jobs=False),
+            port=free_port(),
+            AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE="False",
+        )
+        migration = deployment.begin("db", "migrate")
+        source, arrived = _arrive(lake.catalog(), arriving, progress)
+        progress.begin(STARTING)
+        deployment.finish(migration)
+        with running(deployment, ("api-server", "scheduler", "dag-processor")) as parts:
+            api = _ready(deployment, parts, progress)
+            demo = Demo(folder=folder, source=source, api=api, parts=parts, progress=progress)
+            found = demo.process(arrived, last=days)
+    verdict = _compare(lake.catalog(), arriving, progress)
+    _close(folder, found, verdict, progress)
 
-    if pid := running_pid(folder):
-        raise DemoFailedError(f"make ui shows the tables that would be removed; stop it first (process {pid})")
+
+def _arrive(catalog: Catalog, days: Days, progress: Progress) -> tuple[Table, Days]:
+    text = f"{DAYS_BEFORE} days of playback, {days.rows:,} events a day, a tenth of them late"
+    progress.begin(f"{text}, arrive")
+    found = first_days(catalog, days, lambda number: progress.update(f"{days.day(number)} of playback has arrived"))
+    progress.end(f"{text}, have arrived")
+    return found
+
+
+def _compare(catalog: Catalog, days: Days, progress: Progress) -> Verdict:
+    progress.begin("All is computed once more, without Spark, and compared")
+    verdict = compare(catalog, days.day(0), lambda n, of: progress.update(f"file {n + 1} of {of} is recomputed"))
+    progress.end("Both targets have been compared with a recomputation")
+    return verdict
+
+
+def _start_over(folder: Path) -> None:
+    """Remove what an earlier run left, unless Airflow is being looked at."""
+    if pid := holder(folder):
+        raise DemoFailedError(
+            f"process {pid} (make ui or make demo) uses the tables that would be removed; stop it first"
+        )
     if folder.exists():
         if any(folder.iterdir()) and not (folder / "lake").is_dir():
             raise DemoFailedError(f"{folder} is not empty and was not made by the demo; name another --folder")
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
+
+
+def _ready(deployment: Deployment, parts: Parts, progress: Progress) -> Api:
+    parts.wait_until_ready(lambda: progress.update(STARTING))
+    api = deployment.api()
+    deadline = time.monotonic() + SECONDS_A_RUN
+    while not (api.knows(PLAIN) and api.knows(INCREMENTAL)):
+        parts.require_alive()
+        if time.monotonic() > deadline:
+            raise DemoFailedError(f"the DAG files were not read; see {deployment.log('dag-processor')}")
+        progress.update("Airflow reads the example DAGs")
+        time.sleep(0.5)
+    for dag_id in (PLAIN, INCREMENTAL):
+        api.unpause(dag_id)
+    user, password = deployment.login
+    progress.end(f"Airflow runs, and you can watch: {deployment.url}  login {user} / {password}")
+    return api
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,159 +140,98 @@ class Demo:
 
     folder: Path
     source: Table
-    rows: int
+    api: Api
+    parts: Parts
+    progress: Progress
 
-    def process(self, *, days: int) -> list[tuple[date, Reading, Reading]]:
-        """Let data arrive and both DAGs run, a day at a time."""
-        # Up to today, so that a DAG triggered from the UI afterwards finds the data inside its window.
-        first = datetime.now(UTC).date() - timedelta(days=days)
-        _say(f"{WINDOW_DAYS} days of playback arrive: {self.rows:,} events a day, a tenth of them late.")
-        # The first run's window covers all that there is then, or it would leave out rows for good.
-        earliest = first - timedelta(days=DAYS_ROWS_ARE_LATE)
-        for n in range(DAYS_ROWS_ARE_LATE):
-            self._arrive(earliest + timedelta(days=n), earliest)
-        readings = []
-        for day in (first + timedelta(days=n) for n in range(days + 1)):
-            self._arrive(day, earliest)
-            plain = self._run_plain(day)
-            incremental = self._run_incremental(day)
-            note = "   (first run: everything)" if day == first else ""
-            _say(f"{day}  plain {_short(plain)}   incremental {_short(incremental)}{note}")
-            readings.append((day, plain, incremental))
-        return readings
+    def process(self, days: Days, *, last: int) -> list[Day]:
+        """Let data arrive and the DAGs run, a day at a time; on the first, the incremental one reads all there is."""
+        found = []
+        for number in range(last + 1):
+            days = days.arrive(self.source, with_offline=number == 1)
+            days.write(self.folder)
+            day = days.latest
+            if number == 0:
+                self._incremental(day, note="  (its first run: everything, once)")
+            else:
+                found.append(Day(day=day, plain=self._plain(day), incremental=self._incremental(day)))
+        return found
 
-    def _arrive(self, day: date, earliest: date) -> None:
-        self.source.append(day_of_events(day, rows=self.rows, earliest=earliest))
-
-    def _run_plain(self, day: date) -> Reading:
+    def _plain(self, day: date) -> Reading:
         """Run the plain DAG; what its query reads of the source is what the planner of its window selects."""
-        finished = self._run(PLAIN, day)
+        seconds, cpu_seconds, _ = self._run(PLAIN, day)
         window = f"event_date >= '{day - timedelta(days=DAYS_ROWS_ARE_LATE)}'"
         selected = [task.file for task in self.source.scan(row_filter=window).plan_files()]
-        return Reading(
+        reading = Reading(
             rows=sum(file.record_count for file in selected),
             size_bytes=sum(file.file_size_in_bytes for file in selected),
-            seconds=sum(finished.task_seconds.values()),
+            seconds=seconds,
+            cpu_seconds=cpu_seconds,
         )
+        self.progress.end(f"{day}  plain       {reading.short()}")
+        return reading
 
-    def _run_incremental(self, day: date) -> Reading:
+    def _incremental(self, day: date, *, note: str = "") -> Reading:
         """Run the incremental DAG; what its query reads is what capture put into the ICDC table."""
-        finished = self._run(INCREMENTAL, day)
-        captured = local_airflow.xcom(finished, "capture", "capture")["sources"][0]
-        return Reading(
-            rows=captured["records"],
-            size_bytes=captured["bytes"],
-            seconds=sum(finished.task_seconds.values()),
+        seconds, cpu_seconds, run_id = self._run(INCREMENTAL, day)
+        captured = self.api.xcom(INCREMENTAL, run_id, "capture", "capture")["sources"][0]
+        reading = Reading(
+            rows=captured["records"], size_bytes=captured["bytes"], seconds=seconds, cpu_seconds=cpu_seconds
         )
+        self.progress.end(f"{day}  incremental {reading.short()}{note}")
+        return reading
 
-    def _run(self, dag_id: str, day: date) -> local_airflow.Finished:
-        _say(f"{day}  {dag_id} is running", passing=True)
-        log = self.folder / f"{day}-{dag_id}.log"
-        with _output_into(log):
-            finished = local_airflow.run(dag_id, midnight(day))
-        if finished.state != "success":
-            states = dict(finished.task_states)
-            raise DemoFailedError(f"{dag_id} of {day} ended as {finished.state} {states}; see {log}")
-        return finished
+    def _run(self, dag_id: str, day: date) -> tuple[float, float, str]:
+        run_id, used = f"demo__{day}", self.parts.cpu_seconds()
+        self.progress.begin(f"{day}  {dag_id} starts")
+        self.api.trigger(dag_id, run_id, midnight(day).isoformat())
+        tasks = self._finish(dag_id, run_id, day)
+        return sum(task["duration"] or 0.0 for task in tasks), self.parts.cpu_seconds() - used, run_id
 
-
-def _print_table(readings: list[tuple[date, Reading, Reading]]) -> None:
-    print(f"\n{'':12}{'rows read of the source':^32}{'bytes read of the source':^32}{'seconds':^22}")
-    print(f"{'day':12}" + f"{'plain':>12}{'incremental':>14}{'':6}" * 2 + f"{'plain':>8}{'incremental':>13}")
-    for day, plain, incremental in readings:
-        print(
-            f"{day!s:12}{plain.rows:>12,}{incremental.rows:>14,}{'':6}"
-            f"{_size(plain.size_bytes):>12}{_size(incremental.size_bytes):>14}{'':6}"
-            f"{plain.seconds:>8.1f}{incremental.seconds:>13.1f}"
-        )
-    later = readings[1:]
-    shares = [incremental.size_bytes / plain.size_bytes for _, plain, incremental in later]
-    print(
-        "\nThe first run processes everything there is, in both DAGs. Rows and bytes are those of the data files that"
-        "\nthe query selects: for the plain DAG those that Iceberg plans for its window, for the incremental one those"
-        "\nthat were captured. Seconds are the durations of all tasks of the DAG, capture and commit included; each"
-        "\nspark-submit spends several of them on starting."
-    )
-    if shares:
-        print(f"After the first run the incremental DAG read {sum(shares) / len(shares):.0%} of the plain one's bytes.")
+    def _finish(self, dag_id: str, run_id: str, day: date) -> list[dict[str, Any]]:
+        deadline = time.monotonic() + SECONDS_A_RUN
+        while (state := self.api.state(dag_id, run_id)) not in DONE and time.monotonic() < deadline:
+            self.parts.require_alive()
+            tasks = self.api.tasks(dag_id, run_id)
+            doing = [task["task_id"] for task in tasks if task["state"] == "running"] or ["waiting for the scheduler"]
+            done = [task["task_id"] for task in tasks if task["state"] == "success"]
+            self.progress.update(f"{day}  {dag_id}: {', '.join([f'{task} ✓' for task in done] + doing)}")
+            time.sleep(1)
+        tasks = self.api.tasks(dag_id, run_id)
+        if state != "success":
+            states = {task["task_id"]: task["state"] for task in tasks}
+            logs = self.folder / "airflow" / "logs" / f"dag_id={dag_id}" / f"run_id={run_id}"
+            raise DemoFailedError(f"{dag_id} of {day} ended as {state} {states}; its logs are in {logs}")
+        return tasks
 
 
-def require_identical_targets(catalog: Catalog) -> None:
-    """Compare both targets row by row with each other, and with one computation over all of the source."""
-    plain, incremental = (_rows_of(catalog, f"db.{dag_id}") for dag_id in (PLAIN, INCREMENTAL))
-    anew = _computed_anew(catalog)
-    if plain.equals(incremental) and plain.equals(anew):
-        print(f"Both targets hold the same {plain.num_rows:,} rows, and so does a computation of everything anew.")
-        return
-    raise DemoFailedError(
-        f"the targets differ: {plain.num_rows:,} rows by the plain DAG, {incremental.num_rows:,} by the incremental "
-        f"one, {anew.num_rows:,} computed anew"
-    )
+def _close(folder: Path, days: Sequence[Day], verdict: Verdict, progress: Progress) -> None:
+    path = folder / "demo.png"
+    notes, share = (demo_report.wrapped(text) for text in (demo_report.NOTES, demo_report.share(days)))
+    print(f"\n{demo_report.table(days)}\n\n{notes}\n\n{demo_report.drawing(days)}\n{share}")
+    print(_late_row(days[0].day, verdict))
+    try:
+        demo_report.picture(days, path)
+        print(f"\nThe same as a picture: {path}")
+    except ImportError:
+        print("\nNo picture was drawn, because matplotlib is not installed; `make demo` installs it.")
+    print(f"Took {progress.seconds:.0f} s. Look around: make ui")
 
 
-def _rows_of(catalog: Catalog, name: str) -> pa.Table:
-    return _in_order(catalog.load_table(name).scan().to_arrow())
-
-
-def _computed_anew(catalog: Catalog) -> pa.Table:
-    """Compute what the job computes, without Spark: the last version received of each event."""
-    events = catalog.load_table(SOURCE).scan().to_arrow().sort_by("received_at")
-    others = [name for name in events.column_names if name != "event_id"]
-    last = events.group_by("event_id", use_threads=False).aggregate([(name, "last") for name in others])
-    return _in_order(last.rename_columns(["event_id", *others]))
-
-
-def _in_order(rows: pa.Table) -> pa.Table:
-    """Bring rows into one order and one type, so that tables are equal when their rows are."""
-    columns = sorted(rows.column_names)
-    ordered = rows.select(columns).sort_by("event_id")
-    types = {
-        name: pa.timestamp("us", "UTC") for name in columns if pa.types.is_timestamp(ordered.schema.field(name).type)
-    }
-    arrays = [
-        ordered[name].cast(types.get(name, _plain_type(ordered.schema.field(name).type))).combine_chunks()
-        for name in columns
-    ]
-    return pa.table(dict(zip(columns, arrays, strict=True)))
-
-
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_large_string(kind) else kind
-
-
-@contextmanager
-def _output_into(path: Path) -> Iterator[None]:
-    """Send what this process and its children write to a file: Airflow and Spark have much to say."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
-    with path.open("a") as log:
-        try:
-            os.dup2(log.fileno(), 1)
-            os.dup2(log.fileno(), 2)
-            yield
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            for number, copy in zip((1, 2), kept, strict=True):
-                os.dup2(copy, number)
-                os.close(copy)
-
-
-def _say(text: str, *, passing: bool = False) -> None:
-    """Print a line; one that says what is running is overwritten by the next, and left out where that cannot be."""
-    if sys.stdout.isatty():
-        print(f"{text:<110}", end="\r" if passing else "\n", flush=True)
-    elif not passing:
-        print(text, flush=True)
-
-
-def _short(reading: Reading) -> str:
-    return f"{reading.rows:>10,} rows {_size(reading.size_bytes):>9} {reading.seconds:>5.1f} s"
-
-
-def _size(size_bytes: int) -> str:
-    return f"{size_bytes / 1e6:,.1f} MB"
+def _late_row(day: date, verdict: Verdict) -> str:
+    """Say what this is all about."""
+    if verdict.lost != OFFLINE_VIEWS:
+        raise DemoFailedError(f"the plain target lacks {verdict.lost} rows instead of {OFFLINE_VIEWS}")
+    then = day - timedelta(days=DAYS_OFFLINE)
+    rows, lost = f"{verdict.rows - verdict.lost:,}", OFFLINE_VIEWS
+    return f"""
+The point of it
+  On {day}, a device that had been offline sent {lost} views of {then}, {DAYS_OFFLINE} days late.
+  {PLAIN} looks back {WINDOW_DAYS} days: it has 0 of the {lost}.
+      No run has failed, and no later run will read them.
+  {INCREMENTAL} reads what the table gained, whatever its date: it has all {lost}.
+  Apart from these {lost}, both targets hold the same {rows} rows. The incremental one is
+  identical, column by column, to a recomputation of all that has arrived: {verdict.rows:,} rows."""
 
 
 if __name__ == "__main__":

@@ -82,15 +82,18 @@ class Lake:
     def catalog(self) -> SqlCatalog:
         return SqlCatalog(NAME, uri=self.sqlalchemy_uri, warehouse=self.warehouse)
 
-    def environment(self) -> dict[str, str]:
-        """What Airflow's tasks and their spark-submit find in their environment."""
+    def environment(self, *, brief_jobs: bool = True) -> dict[str, str]:
+        """What Airflow's tasks and their spark-submit find in their environment.
+
+        Jobs that are not brief run on a JVM as Spark starts it.
+        """
         catalog = {"type": "sql", "uri": self.sqlalchemy_uri, "warehouse": self.warehouse}
         return {
             "AIRFLOW_CONN_LAKE": json.dumps({"conn_type": "iceberg", "extra": catalog}),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(
                 {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
             ),
-            "SPARK_CONF_DIR": str(self._write_spark_conf()),
+            "SPARK_CONF_DIR": str(self._write_spark_conf(BRIEF_JVM if brief_jobs else ())),
             # spark-submit is a shell script that asks the first python3 on the PATH where pyspark is.
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
             # Another Spark that the machine has would look for jars of another version.
@@ -99,7 +102,7 @@ class Lake:
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
 
-    def _write_spark_conf(self) -> Path:
+    def _write_spark_conf(self, java_options: tuple[str, ...]) -> Path:
         """Write spark-defaults.conf, where administrators set up catalogs and no log shows a password."""
         catalog = {
             "type": "jdbc",
@@ -115,7 +118,7 @@ class Lake:
             # Driver and executor are one process here. `spark.jars` would copy 60 MB per job, and hides JDBC drivers
             # from DriverManager.
             "spark.driver.extraClassPath": os.pathsep.join(str(path) for path in jar_paths()),
-            "spark.driver.extraJavaOptions": " ".join(BRIEF_JVM),
+            "spark.driver.extraJavaOptions": " ".join(java_options),
             "spark.sql.session.timeZone": "UTC",
             # Two cores and megabytes of data: the defaults are made for clusters.
             "spark.sql.shuffle.partitions": "4",
@@ -144,14 +147,18 @@ def create_events_table(catalog: Catalog, name: str) -> Table:
     return catalog.create_table(name, EVENTS, partition_spec=BY_DAY)
 
 
-def day_of_events(day: date, *, rows: int, earliest: date = date.min, seed: int = 0) -> pa.Table:
+def day_of_events(
+    day: date, *, rows: int, earliest: date = date.min, seed: int = 0, number: int | None = None
+) -> pa.Table:
     """Return what arrives on one day: that day's events, late ones of the days before, and some sent twice.
 
     An event that is sent again keeps its id and its day, and brings a later `received_at` with more seconds watched.
-    No two days and no two seeds share an id, and no event lies before the earliest day.
+    No two days and no two seeds share an id, and no event lies before the earliest day. The number of a day decides its
+    contents; by default each date has its own.
     """
-    random = np.random.default_rng([seed, day.toordinal()])
-    event_ids = (seed * 10_000_000 + day.toordinal()) * 10_000_000 + np.arange(rows, dtype=np.int64)
+    number = day.toordinal() if number is None else number
+    random = np.random.default_rng([seed, number])
+    event_ids = (seed * 10_000_000 + number) * 10_000_000 + np.arange(rows, dtype=np.int64)
     days_late = np.where(random.random(rows) < LATE_SHARE, random.integers(1, DAYS_ROWS_ARE_LATE + 1, rows), 0)
     days_late = np.minimum(days_late, (day - earliest).days)
     watched = random.integers(30, 7200, rows).astype(np.int32)

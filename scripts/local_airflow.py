@@ -73,6 +73,7 @@ def serving(home: Path, *, port: int, user: str = "admin") -> dict[str, str]:
         "AIRFLOW__API__HOST": HOST,
         "AIRFLOW__API__PORT": str(port),
         "AIRFLOW__API__BASE_URL": address,
+        "AIRFLOW__API__DEFAULT_WRAP": "True",  # an error's remedy is the end of its line
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{address}/execution/",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{user}:admin",
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),

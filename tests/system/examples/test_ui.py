@@ -1,6 +1,7 @@
 """`make ui`: four processes on the loopback that show the examples, and nothing left when it ends."""
 
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,9 @@ SCRIPT = Path(__file__).parents[3] / "scripts" / "ui.py"
 def test_airflow_opens_with_the_examples_and_closes_without_a_trace(tmp_path):
     """Healthy, reachable with the login it prints, no import errors, no port open to others, no process left."""
     ui = subprocess.Popen(
-        [sys.executable, SCRIPT, f"--folder={tmp_path}", "--for-seconds=240"], stdout=subprocess.PIPE, text=True
+        [sys.executable, SCRIPT, f"--folder={tmp_path}", "--port=0", "--for-seconds=240"],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         printed = read_until(ui.stdout, "Ctrl-C")
@@ -46,13 +49,33 @@ def test_a_second_one_over_the_same_tables_is_refused(tmp_path):
     (tmp_path / "ui.pid").write_text(str(holder.pid))
     try:
         second = subprocess.run(
-            [sys.executable, SCRIPT, f"--folder={tmp_path}"], capture_output=True, text=True, check=False, timeout=60
+            [sys.executable, SCRIPT, f"--folder={tmp_path}", "--port=0"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
         )
     finally:
         holder.communicate(timeout=30)
     assert second.returncode == 1
     assert f"process {holder.pid}" in second.stderr
     assert (tmp_path / "ui.pid").exists()
+
+
+def test_a_port_that_is_taken_is_named_with_the_way_to_another_one(tmp_path):
+    """Before anything is started, and before tables are made."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = subprocess.run(
+            [sys.executable, SCRIPT, f"--folder={tmp_path}", f"--port={port}"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert refused.returncode == 1
+    assert f"make ui PORT={port + 1}" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def listening(process):
