@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SECONDS_TO_START: Final = 300
 SECONDS_TO_STOP: Final = 20
+SECONDS_TO_ANSWER: Final = 120
+"""More than a busy machine needs."""
 PORT: Final = 8080
 """The same every time, so that bookmarks and an open page stay right."""
 HOLDERS: Final = ("ui.py", "demo.py")
@@ -102,7 +104,7 @@ class Deployment:
     def api(self) -> Api:
         """The API, for whoever has the password."""
         user, password = self.login
-        client = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
+        client = httpx.Client(base_url=self.url, timeout=SECONDS_TO_ANSWER, trust_env=False)
         answer = client.post("/auth/token", json={"username": user, "password": password})
         answer.raise_for_status()
         client.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"

@@ -122,14 +122,14 @@ def picture(days: Sequence[Day], path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    panels = {"rows read, millions": ("rows", 1e6), "bytes read, MB": ("size_bytes", 1e6), "seconds": ("seconds", 1)}
+    panels = {"rows read, thousands": ("rows", 1e3), "bytes read, MB": ("size_bytes", 1e6), "seconds": ("seconds", 1)}
     figure, axes = plt.subplots(ncols=len(panels), figsize=(11, 4), layout="constrained")
     places = range(len(days))
     for axis, (title, (field, unit)) in zip(axes, panels.items(), strict=True):
         for shift, who, colour in ((-0.2, "plain", PLAIN_COLOUR), (0.2, "incremental", INCREMENTAL_COLOUR)):
             heights = [getattr(getattr(day, who), field) / unit for day in days]
             bars = axis.bar([place + shift for place in places], heights, width=0.4, color=colour, label=who)
-            axis.bar_label(bars, fmt="{:,.1f}", fontsize=8)
+            axis.bar_label(bars, fmt="{:,.0f}" if unit > 1 else "{:,.1f}", fontsize=8)
         axis.set_title(title, fontsize=11)
         axis.set_xticks(list(places), [f"{day.day:%b} {day.day.day}" for day in days])
         axis.spines[["top", "right"]].set_visible(False)
