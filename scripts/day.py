@@ -29,7 +29,8 @@ def main() -> int:
         f"{days.latest} has arrived in {SOURCE}: {days.rows:,} events, {LATE_SHARE:.0%} of them late by up to "
         f"{WINDOW_DAYS - 1} days,\nand {OFFLINE_VIEWS} of {days.offline_date}, {DAYS_OFFLINE} days late: older than a "
         f"window of {WINDOW_DAYS} days.\nTrigger {INCREMENTAL} and {PLAIN}, in the UI or from `make shell`:\n"
-        f"  airflow dags trigger {INCREMENTAL}\n  airflow dags trigger {PLAIN}"
+        f"  airflow dags trigger {INCREMENTAL}\n"
+        f"  airflow dags trigger {PLAIN} --logical-date $(date -Iseconds)"
     )
     return 0
 

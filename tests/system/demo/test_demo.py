@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,9 @@ def test_days_runs_and_logs_of_the_demo_are_in_the_ui_and_go_on_there(demo):
         shell = run("shell", folder, "-c", f"airflow ips show --consumer {CONSUMER} && airflow ips list", timeout=300)
         assert shell.returncode == 0, shell.stderr
         assert "db.playback" in shell.stdout
-        rest.finish(PLAIN, rest.trigger(PLAIN, "next"), seconds=600)
+        now = datetime.now(UTC).isoformat()  # as the form fills in; without one, the plain DAG has no `ds`
+        states = rest.finish(PLAIN, rest.trigger(PLAIN, "next", logical_date=now), seconds=600)
+        assert states == {"daily": "success"}
     days = Days.read(folder)
     assert days is not None
     # Those of both days are lost, and only they.
