@@ -85,6 +85,7 @@ def _show(folder: Path, *, days: int, rows: int, seed: int) -> None:
             api = _ready(deployment, parts, progress)
             demo = Demo(folder=folder, source=source, api=api, parts=parts, progress=progress)
             found = demo.process(arrived, last=days)
+            progress.update("Airflow stops")
     verdict = _compare(lake.catalog(), arriving, progress)
     _close(folder, found, verdict, progress)
 
@@ -148,6 +149,7 @@ class Demo:
         """Let data arrive and the DAGs run, a day at a time; on the first, the incremental one reads all there is."""
         found = []
         for number in range(last + 1):
+            self.progress.update(f"{days.day(days.arrived)} arrives")
             days = days.arrive(self.source, with_offline=number == 1)
             days.write(self.folder)
             day = days.latest

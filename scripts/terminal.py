@@ -50,6 +50,7 @@ class Progress:
     def end(self, what: str) -> None:
         """Say what came of this step, in a line that stays."""
         print(f"{self._clear()}{self._prefix()}{what}", file=self.stream, flush=True)
+        self._step_begun = self._said = self.clock()
 
     def _show(self, what: str, *, always: bool) -> None:
         if self.stream.isatty():
