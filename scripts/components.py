@@ -54,8 +54,8 @@ class Deployment:
             **lake,
             **local_airflow.serving(home, port=port),
             "AIRFLOW__CORE__PARALLELISM": "2",  # each task may bring a Spark of its own
-            # Nobody edits a DAG meanwhile, or waits a minute for it; parsing all of them costs both cores some seconds.
-            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",
+            # Parsing all examples again costs both cores seconds. A file that was edited is read at once all the same.
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
             **settings,
         }
         return cls(folder=folder, port=port, environment=environment)
