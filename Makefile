@@ -19,7 +19,6 @@ SOAK_ARGS ?=
 ENGINES ?=
 CATALOGS ?=
 WORKERS ?= 2
-PORT ?=
 
 # What `make test` leaves out below tests/: folders that are done already.
 DONE ?=

@@ -111,12 +111,12 @@ def _measure(backend: str, source: PlannedSource, record: CaptureRecord) -> floa
     """The first time, which loads modules of ours, and the usual one; the larger of the two is returned."""
     from airflow.sdk.observability.stats import Stats
 
-    from airflow_provider_ips.runs.measures import measure_capture, measure_lag
+    from airflow_provider_ips.runs.measures import CaptureTimer, measure_lag
 
     def once() -> float:
         began = process_time()
         measure_lag(record.consumer, [source], None, now_ms=source.plan.to_inclusive.committed_at_ms + 1000)
-        measure_capture(record, seconds=1.0)
+        CaptureTimer().measure(record)
         return (process_time() - began) * 1000
 
     # Airflow sends this one before every task, so its client is there already.

@@ -11,10 +11,9 @@ from weakref import WeakValueDictionary
 
 from airflow_provider_ips.dag_checks.attachment import attach
 from airflow_provider_ips.dag_checks.fire_and_forget import check_fire_and_forget
-from airflow_provider_ips.dag_checks.pulled_keys import check_pulled_keys
 from airflow_provider_ips.dag_checks.stages import check_backfill_groups, check_stages
 from airflow_provider_ips.dag_checks.trigger_rules import check_trigger_rules
-from airflow_provider_ips.dag_checks.wiring import check_wiring
+from airflow_provider_ips.dag_checks.wiring import check_pulled_keys, check_wiring
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG

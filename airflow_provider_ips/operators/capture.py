@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import SkipMixin
@@ -218,7 +217,7 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
     def execute(self, context: Context) -> None:
         """Capture, push the XComs, and skip downstream tasks if there is nothing to process."""
         from airflow_provider_ips.runs.capture import CaptureRun, skip_downstream
-        from airflow_provider_ips.runs.measures import measure_capture
+        from airflow_provider_ips.runs.measures import CaptureTimer
         from airflow_provider_ips.runs.reports import capture_lines, xcoms_of
         from airflow_provider_ips.runs.request import CaptureParameters
 
@@ -243,9 +242,9 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
             chunk=self.chunk,
             backfill_partitions=lambda: self.render_template(self.backfill_partitions, context),
         )
-        began = monotonic()
+        timer = CaptureTimer()
         record = self._captured = CaptureRun(context=context, parameters=parameters).execute()
-        measure_capture(record, seconds=monotonic() - began)
+        timer.measure(record)
         for line in capture_lines(record, is_committed=is_committed):
             self.log.info("%s", line)
         for key, value in xcoms_of(record, sources):
@@ -258,6 +257,6 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
 
     def get_openlineage_facets_on_complete(self, _task_instance: object) -> OperatorLineage | None:
         """Report the sources and the captured tables, if Airflow's OpenLineage provider is installed: it calls this."""
-        from airflow_provider_ips.assets.lineage import capture_lineage
+        from airflow_provider_ips.assets.openlineage import capture_lineage
 
         return None if self._captured is None else capture_lineage(self._captured)

@@ -121,7 +121,7 @@ class IpCommitOperator(CommitTask):
 
     def get_openlineage_facets_on_complete(self, _task_instance: object) -> OperatorLineage | None:
         """Report the sources and the targets, if Airflow's OpenLineage provider is installed: it calls this."""
-        from airflow_provider_ips.assets.lineage import commit_lineage
+        from airflow_provider_ips.assets.openlineage import commit_lineage
 
         if self._committed is None:
             return None

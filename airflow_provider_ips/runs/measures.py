@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.errors import IpsError
@@ -22,10 +23,16 @@ _COUNTED_OUTCOMES = ("advanced", "replayed", "superseded")
 _MS = 1000
 
 
-def measure_capture(record: CaptureRecord, *, seconds: float) -> None:
-    """Send what a capture took and how long it took. A dry run takes nothing."""
-    if not record.context.request.dry_run:
-        send(_captured(record, seconds))
+class CaptureTimer:
+    """Made when a capture begins."""
+
+    def __init__(self) -> None:
+        self._began = monotonic()
+
+    def measure(self, record: CaptureRecord) -> None:
+        """Send what a capture took and how long it took. A dry run takes nothing."""
+        if not record.context.request.dry_run:
+            send(_captured(record, monotonic() - self._began))
 
 
 def _captured(record: CaptureRecord, seconds: float) -> Iterator[Measurement]:

@@ -264,8 +264,10 @@ class PendingRun:
             refuse_new_range=self.refuse_new_range,
         )
         sources = plan_sources(self.request, self.catalog, kind)
-        measure_lag(self.request.consumer, sources, self.checkpoint, now_ms=self.now_ms)
-        return self._with_advice(publish(self.request, self.catalog, kind, sources), sources)
+        try:
+            return self._with_advice(publish(self.request, self.catalog, kind, sources), sources)
+        finally:  # also where publishing failed: the lag grows there
+            measure_lag(self.request.consumer, sources, self.checkpoint, now_ms=self.now_ms)
 
     def _capture_corrected(self) -> CaptureRecord:
         """Capture again from the checkpoint, by other settings or another schema than the run's earlier attempt.

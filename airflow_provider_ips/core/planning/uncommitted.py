@@ -66,7 +66,7 @@ def refuse_after_full_refresh(checkpoint: Checkpoint | None, source: Source, pla
     committed up to 3; a run captured all rows up to 5, deleted them from the target, and failed before it inserted
     the next run would capture 4 and 5, and rows of 1 to 3 would be missing
 
-    A first run may be corrected to start at a snapshot or time by ``initial``: whoever names one says that the target
+    A first run may be corrected to start at a snapshot or time by ``initial``: to name one is to say that the target
     has the rows before it. "latest" names none, so it is refused, too.
     """
     found = () if checkpoint is None else checkpoint.uncommitted_of(source)
