@@ -1,12 +1,14 @@
 """Changes: one row per title, re-aggregated where rows were added, changed or removed.
 
 The groups come from both captured tables: the new rows, and the earlier ones. The rows come from the source; a group
-without rows is deleted. title_id and account_id are NOT NULL.
+without rows is deleted. airflow_provider_ips.apply is one file that needs nothing but PySpark.
 """
 
 import argparse
 
 from pyspark.sql import SparkSession
+
+from airflow_provider_ips.apply import reaggregate
 
 
 def main(source: str, changes: str, before: str, target: str) -> None:
@@ -15,16 +17,14 @@ def main(source: str, changes: str, before: str, target: str) -> None:
         f"""CREATE TABLE IF NOT EXISTS {target} (title_id INT, accounts BIGINT, watched_seconds BIGINT)
             USING iceberg TBLPROPERTIES ('write.merge.mode' = 'merge-on-read')"""
     )
-    spark.sql(
-        f"""MERGE INTO {target} AS t
-            USING (SELECT k.title_id, count(w.account_id) AS accounts, sum(w.watched_seconds) AS watched_seconds
-                   FROM (SELECT title_id FROM {changes} UNION SELECT title_id FROM {before}) AS k
-                   LEFT JOIN {source} AS w ON w.title_id = k.title_id
-                   GROUP BY k.title_id) AS s
-            ON t.title_id = s.title_id
-            WHEN MATCHED AND s.accounts = 0 THEN DELETE
-            WHEN MATCHED THEN UPDATE SET *
-            WHEN NOT MATCHED AND s.accounts > 0 THEN INSERT *"""
+    reaggregate(
+        spark,
+        changes,
+        before,
+        source,
+        target,
+        keys=["title_id"],
+        aggregates={"accounts": "count(account_id)", "watched_seconds": "sum(watched_seconds)"},
     )
 
 
