@@ -163,7 +163,8 @@ class Consumer(RuleBasedStateMachine):
             capture_id=done.capture_id, run=done.run, started_at_ms=self.clock, ranges=done.ranges, task_id=done.task_id
         )
         after = begin_replay(read, shown)
-        assert after.replaying == shown
+        assert after.replaying is not None
+        assert (after.replaying.capture_id, after.replaying.ranges) == (shown.capture_id, shown.ranges)
         self.write(after, read)
         self.written_over |= {capture.capture_id for capture in read.begun}
         return Taken(done.capture_id, done.run, done.ranges, replay=True)
