@@ -84,13 +84,22 @@ THEMES: Final[dict[str, Theme]] = {
     ),
     "moved heads": Theme(
         motifs=("the head goes back", "a removal is rolled back"),
-        kinds=("drop_files", "drop_place", "rollback", "rollback", "fork", "publish", "copy_on_write", "compact"),
+        kinds=(
+            "drop_files",
+            "drop_place",
+            *("rollback",) * 2,
+            "replace_table",
+            "fork",
+            "publish",
+            "copy_on_write",
+            "compact",
+        ),
         jobs=("insert", "insert", "upsert", "complete"),
         settings={"on_gap": ("resync", "resync", "full", "fail")},
     ),
     "emptied tables": Theme(
         motifs=("a table is emptied",),
-        kinds=("drop_all", "drop_place", "recreate", "replace_table", "rollback", "drop_files", "expire"),
+        kinds=("drop_all", "drop_place", "recreate", "rollback", "drop_files", "expire"),
         chances={"full": 0.4, "clear": 0.2},
         settings={"on_gap": ("full", "full", "fail")},
         crashes=0.3,
@@ -281,7 +290,7 @@ class _Scene:
             "a table is emptied": lambda: [
                 *self.perhaps(self.table_action(("append",))),
                 ("run", random.choice(("", "", "wrote"))),
-                self.table_action(("drop_all", "drop_all", "recreate", "replace_table")),
+                self.table_action(("drop_all", "drop_all", "recreate")),
                 *self.perhaps(self.table_action()),
                 random.choice((run, ("full", "moves"))),
             ],
