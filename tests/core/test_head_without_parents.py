@@ -86,18 +86,6 @@ def test_deleted_rows_that_an_expired_snapshot_may_have_restored_are_not_taken_f
         resync(history, checkpoint)
 
 
-def test_of_an_expired_snapshot_that_is_named_by_id_it_is_unknown_whether_rows_were_deleted(
-    history: InMemoryHistory,
-) -> None:
-    """That the table has no delete file now does not show that it never had one. Its own checkpoint would say so."""
-    known = head_checkpoint(history)
-    named = replace(known, evidence=None)
-    history.merge_append(files=2)
-    assert len(paths(history, resync(history, known))) == 2
-    with pytest.raises(GapError, match="deleted rows may have been restored"):
-        resync(history, named)
-
-
 def test_an_append_alone_leaves_all_older_manifests_as_they_were(history: InMemoryHistory) -> None:
     """The deletes among them apply as they did at the checkpoint, so nothing was restored."""
     history.delete_rows()

@@ -130,7 +130,7 @@ def _has_seen_all_older_rows(
             return True  # the head's history started after the checkpoint, so it has no older file
     if _lists_older_manifests_as_before(after, manifests):
         return True
-    return not _may_have_had_deletes(history, after) and is_known_ancestor(history, after, to)
+    return not _may_have_had_deletes(history, after, manifests) and is_known_ancestor(history, after, to)
 
 
 def _lists_older_manifests_as_before(after: Position, manifests: Sequence[ManifestFacts]) -> bool:
@@ -148,15 +148,15 @@ def _lists_older_manifests_as_before(after: Position, manifests: Sequence[Manife
     )
 
 
-def _may_have_had_deletes(history: TableHistory, position: Position) -> bool:
+def _may_have_had_deletes(history: TableHistory, position: Position, manifests: Sequence[ManifestFacts]) -> bool:
     """Whether delete files may have applied to rows at a position.
 
-    A checkpoint says so itself. Of an expired snapshot that somebody names by its id nothing is left to ask, whatever
-    delete files the table has by now.
+    A checkpoint says so itself. Of an expired snapshot that somebody names by its id nothing is left to ask, and a
+    table without delete files is taken for one that never had any.
     """
     if position.snapshot_id is not None and history.snapshot(position.snapshot_id) is not None:
         return list_deletes(history.reads_manifests(position.snapshot_id))
-    return position.evidence is None or position.evidence.has_deletes
+    return list_deletes(manifests) if position.evidence is None else position.evidence.has_deletes
 
 
 def _restored_nothing(newest_first: Sequence[SnapshotFacts]) -> bool:

@@ -44,7 +44,7 @@ def requests_at_once(properties: Mapping[str, Any]) -> int:
 def delete_folder(io: FileIO, folder: str) -> None:
     """Delete a folder with all that is in it: on an object store by a listing, and a request for each 1,000 files."""
     with translate_errors(f"deleting {folder}"), suppress(FileNotFoundError):
-        if isinstance(io, PyArrowFileIO):
+        if isinstance(io, PyArrowFileIO) and not is_local(io, folder):
             scheme, netloc, path = io.parse_location(folder, io.properties)
             io.fs_by_scheme(scheme, netloc).delete_dir(path)
         else:
@@ -62,7 +62,7 @@ def delete_files(io: FileIO, paths: Sequence[str], *, threads: int) -> None:
         with suppress(FileNotFoundError):  # an earlier clean-up was interrupted after it had deleted this file
             io.delete(path)
 
-    most = LOCAL_AT_ONCE if paths and is_local(io, paths[0]) else threads
+    most = 1 if paths and is_local(io, paths[0]) else threads
     with ThreadPoolExecutor(max_workers=most) as pool:
         list(pool.map(delete, paths))
 
