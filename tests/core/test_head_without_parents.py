@@ -86,6 +86,16 @@ def test_deleted_rows_that_an_expired_snapshot_may_have_restored_are_not_taken_f
         resync(history, checkpoint)
 
 
+def test_of_an_expired_snapshot_that_is_named_by_its_id_a_resync_says_what_is_unknown(history: InMemoryHistory) -> None:
+    """That the table has no delete file now does not show that it never had one. Its own checkpoint would say so."""
+    known = head_checkpoint(history)
+    history.merge_append(files=2)
+    named, proven = resync(history, replace(known, evidence=None)), resync(history, known)
+    assert named.selections == proven.selections
+    assert any("only the id is known" in warning for warning in named.warnings)
+    assert not any("only the id is known" in warning for warning in proven.warnings)
+
+
 def test_an_append_alone_leaves_all_older_manifests_as_they_were(history: InMemoryHistory) -> None:
     """The deletes among them apply as they did at the checkpoint, so nothing was restored."""
     history.delete_rows()

@@ -152,7 +152,7 @@ def _may_have_had_deletes(history: TableHistory, position: Position, manifests: 
     """Whether delete files may have applied to rows at a position.
 
     A checkpoint says so itself. Of an expired snapshot that somebody names by its id nothing is left to ask, and a
-    table without delete files is taken for one that never had any.
+    table without delete files is taken for one that never had any; the capture warns of that.
     """
     if position.snapshot_id is not None and history.snapshot(position.snapshot_id) is not None:
         return list_deletes(history.reads_manifests(position.snapshot_id))

@@ -95,8 +95,19 @@ def plan_resync(
         from_exclusive=committed,
         to_inclusive=position_of(history, to),
         selections=selections if has_data else (),
-        warnings=(*warnings, f"what this resync holds: {preview}"),
+        warnings=(*warnings, *_unproven(history, committed), f"what this resync holds: {preview}"),
     )
+
+
+def _unproven(history: TableHistory, after: Position) -> tuple[str, ...]:
+    """Say what cannot be proven of a snapshot that has expired, and that somebody names by its id alone."""
+    if after.evidence is not None or after.snapshot_id is None or history.snapshot(after.snapshot_id) is not None:
+        return ()
+    warning = (
+        f"of snapshot {after.snapshot_id} only the id is known: if delete files applied to rows of that time and were "
+        "removed since without those rows, then rows that are live again are missing here; on_gap='full' has them"
+    )
+    return (warning,)
 
 
 def _newer(manifest: ManifestFacts, above: int) -> Selection:

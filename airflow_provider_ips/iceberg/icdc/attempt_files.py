@@ -69,7 +69,7 @@ class AttemptFiles:
     def delete(self, io: FileIO, paths: Callable[[], Sequence[str]], *, threads: int) -> None:
         """Delete the folder and the metadata file; or, where folders cannot be deleted or listed, file by file."""
         try:
-            delete_folder(io, self.folder)
+            delete_folder(io, self.folder, threads=threads)
         except IpsError:  # not everybody who may delete files may list them
             delete_files(io, [path for path in paths() if path.startswith(f"{self.folder}/")], threads=threads)
         delete_files(io, [self.metadata_file], threads=1)

@@ -221,7 +221,7 @@ def delete_leftovers(catalog: Catalog, files: Sequence[StoredFile]) -> None:
         with translate_errors(f"deleting {len(paths)} files in {folder}"):
             io = load_file_io(dict(catalog.properties), folder)
             if len(paths) >= _WORTH_A_LISTING and {file.location for file in list_files(io, folder)} == set(paths):
-                delete_folder(io, folder)
+                delete_folder(io, folder, threads=threads)
             else:
                 delete_files(io, paths, threads=threads)
 

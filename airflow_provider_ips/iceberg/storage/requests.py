@@ -41,14 +41,14 @@ def requests_at_once(properties: Mapping[str, Any]) -> int:
     )
 
 
-def delete_folder(io: FileIO, folder: str) -> None:
+def delete_folder(io: FileIO, folder: str, *, threads: int) -> None:
     """Delete a folder with all that is in it: on an object store by a listing, and a request for each 1,000 files."""
     with translate_errors(f"deleting {folder}"), suppress(FileNotFoundError):
         if isinstance(io, PyArrowFileIO) and not is_local(io, folder):
             scheme, netloc, path = io.parse_location(folder, io.properties)
             io.fs_by_scheme(scheme, netloc).delete_dir(path)
         else:
-            delete_files(io, [file.location for file in list_files(io, folder)], threads=AT_ONCE_DEFAULT)
+            delete_files(io, [file.location for file in list_files(io, folder)], threads=threads)
 
 
 def delete_files(io: FileIO, paths: Sequence[str], *, threads: int) -> None:
