@@ -172,14 +172,25 @@ def hive(folder: Path) -> Iterator[Kind]:
     """Hive's metastore, files in a folder: without Hadoop's S3 it opens no other."""
     with catalog_servers.hive_metastore(folder) as host, cutter(host) as wire:
         warehouse = f"file://{folder}/warehouse"
+        properties = {"type": "hive", "uri": f"thrift://{wire.address}", "warehouse": warehouse}
+
+        @contextlib.contextmanager
+        def read_only() -> Iterator[dict[str, str]]:
+            switch = folder / "read-only"
+            switch.touch()
+            try:
+                yield properties
+            finally:
+                switch.unlink()
+
         yield Kind(
             name="hive",
             label=f"Hive Metastore {catalog_servers.HIVE}, files in a folder",
-            properties={"type": "hive", "uri": f"thrift://{wire.address}", "warehouse": warehouse},
+            properties=properties,
             nests=False,
             warehouse=warehouse,
             wire=Wire(cutter=wire, after=b"create_table", at=b"metadata_location"),
-            why_not_refusing="the metastore is started without authorization",
+            refusing=read_only,
         )
 
 

@@ -102,6 +102,7 @@ def _path_of(python: Path) -> str:
 TRINO: Final = "476"
 TRINO_SETTINGS: Final = {
     "config.properties": "coordinator=true\nnode-scheduler.include-coordinator=true\nhttp-server.http.port={port}\n"
+    "http-server.log.enabled=false\n"
     "discovery.uri=http://127.0.0.1:{port}\nquery.max-memory=400MB\nquery.max-memory-per-node=300MB\n"
     "memory.heap-headroom-per-node=200MB\nplugin.dir={plugins}\n",
     "catalog/lake.properties": "connector.name=iceberg\niceberg.catalog.type=TESTING_FILE_METASTORE\n"
