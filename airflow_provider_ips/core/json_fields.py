@@ -204,7 +204,7 @@ def _read_inlined(form: Form, where: str, values: Mapping[str, Any]) -> Any:  # 
 def _form(hint: Any) -> Form:  # noqa: ANN401 - an annotation
     """Choose the form of a type; a type without one is an error of the class, not of a document."""
     if hasattr(hint, "__metadata__"):
-        return next((part for part in hint.__metadata__ if isinstance(part, Form)), _form(hint.__origin__))
+        return next((part for part in hint.__metadata__ if isinstance(part, Form)), None) or _form(hint.__origin__)
     if hint in _SIMPLE:
         return _SIMPLE[hint]
     if (origin := get_origin(hint)) is not None:
