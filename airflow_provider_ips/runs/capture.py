@@ -47,6 +47,7 @@ class CaptureRun:
         request = replace(request, target_heads=target_heads(target, catalog))
         store = open_store(parameters.checkpoint_store, iceberg_conn_id=request.iceberg_conn_id)
         checkpoint = store.read(request.consumer)
+        is_committed = dag_graph.commit_of(context["task"].task_id, context["dag"]) is not None
         if request.run_request.is_detached:
             preconditions.refuse_if_overtaken(context, request, checkpoint)
             return DetachedRange(
@@ -58,8 +59,9 @@ class CaptureRun:
                 ),
                 store=store,
                 now_ms=environment.now_ms(),
+                is_committed=is_committed,
             ).execute()
-        if dag_graph.commit_of(context["task"].task_id, context["dag"]) is None:
+        if not is_committed:
             log.warning("No IpCommitOperator of this DAG commits this capture: the next run captures its range again.")
         return PendingRun(
             request=replace(request, first_runs=_first_runs(request, checkpoint)),

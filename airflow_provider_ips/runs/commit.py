@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_ips import config, dag_graph
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
-from airflow_provider_ips.core.checkpoint.transitions import CommitResult, commit
+from airflow_provider_ips.core.checkpoint.transitions import CommitResult, commit, commit_refresh
 from airflow_provider_ips.core.errors import EvidenceError, IpsError
 from airflow_provider_ips.core.positions import RunIdentity
 from airflow_provider_ips.core.results.capture_record import CaptureRecord
@@ -73,9 +73,19 @@ class CommitRun:
         """Move the checkpoint unless the capture is detached, and drop what is no longer kept."""
         if self.record.context.settled:
             return CommitReport(record=self.record, outcome=SETTLED)
+        if self.record.context.is_refresh_beside:
+            self._end_refresh()
         result = None if self.record.context.is_detached else self._move()
         outcome = DETACHED if result is None else result.outcome.value
         return CommitReport(record=self.record, outcome=outcome, dropped=self._drop(result))
+
+    def _end_refresh(self) -> None:
+        """Show usual runs that a detached refresh of all rows, which they wait for, has done its work."""
+        store = self.open_store()
+        read = store.read(self.record.consumer)
+        ended = commit_refresh(read, capture_id=self.record.capture_id)
+        if ended is not None and ended is not read:
+            store.write(ended, expected_revision=None if read is None else read.revision)
 
     def _move(self) -> CommitResult:
         store = self.open_store()

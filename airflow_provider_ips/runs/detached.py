@@ -15,9 +15,11 @@ from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import SourceRange
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
 from airflow_provider_ips.core.checkpoint.transitions import remember_detached
+from airflow_provider_ips.core.history.snapshots import ancestors
 from airflow_provider_ips.core.planning.uncommitted import UncommittedCaptures
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.requests.detached import DetachedCapture, detached_capture_id, plan_detached
+from airflow_provider_ips.core.requests.request import RunKind
 from airflow_provider_ips.core.results.capture_record import CaptureRecord
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
@@ -46,9 +48,11 @@ class DetachedRange(CaptureKind):
     """Raises, or waits, while a backfill writes what the job of this run is going to write."""
 
     store: CheckpointStore | None = None
-    """Where rows from beyond the checkpoint are remembered, for the next range."""
+    """Where it is remembered what its job may write, for the next range."""
 
     now_ms: int = 0
+    is_committed: bool = True
+    """Whether a commit will show that its job has done its work."""
 
     @property
     def _detached(self) -> DetachedCapture:
@@ -133,12 +137,27 @@ class DetachedRange(CaptureKind):
         """Leave the target to backfills that are writing it. No position moves."""
         self.refuse_conflict(sources)
         follows_changes = any(source.settings.captures_changes for source in sources)
+        refreshes = self.is_committed and self.request.run_request.kind is RunKind.FULL
         # The chunks of a backfill run beside each other, and their job reads the rows as they are by then.
-        if self.store is not None and follows_changes and self.request.chunk is None:
+        if self.store is not None and (follows_changes or refreshes) and self.request.chunk is None:
             read = self.store.read(self.request.consumer)  # a live run may have committed since the first look
-            detached = pending_capture(self.request, self.capture_id, ranges, self.now_ms)
-            write_over(self.store, read, remember_detached(read, consumer=self.request.consumer, detached=detached))
+            remembered = remember_detached(
+                read,
+                consumer=self.request.consumer,
+                detached=pending_capture(self.request, self.capture_id, ranges, self.now_ms),
+                follows_changes=follows_changes,
+                refreshes=refreshes,
+                moved_heads=[source.table.source for source in sources if _has_moved_head(source, read)],
+            )
+            write_over(self.store, read, remembered)
         return False
 
     def execute(self) -> CaptureRecord:
         return publish(self.request, self.catalog, self, plan_sources(self.request, self.catalog, self))
+
+
+def _has_moved_head(source: PlannedSource, checkpoint: Checkpoint | None) -> bool:
+    """Tell whether the head does not show that it descends from the committed position."""
+    committed = None if checkpoint is None else checkpoint.position_of(source.table.source)
+    line = (snapshot.snapshot_id for snapshot in ancestors(source.history, source.history.head))
+    return committed is not None and committed.snapshot_id not in line

@@ -140,8 +140,9 @@ def _refuse_if_kept_elsewhere(store: CheckpointStore, request: CaptureRequest) -
 def refuse_or_await_active_run(
     context: Context, request: CaptureRequest, checkpoint: Checkpoint | None, *, waits: bool
 ) -> None:
-    """Fail or wait while another run may still write what it captured, as the pending capture or as a replay."""
-    begun = () if checkpoint is None else (checkpoint.pending, checkpoint.replaying)
+    """Fail or wait while another run may still write what it captured: a pending capture, a replay, or a refresh."""
+    refreshes = () if checkpoint is None else (c for c in checkpoint.uncommitted if c.refreshes)
+    begun = () if checkpoint is None else (checkpoint.pending, checkpoint.replaying, *refreshes)
     for capture in begun:
         if capture is not None and not is_made_by(capture, request.run, request.task_id):
             _refuse_or_await(context, request, capture, waits=waits)

@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 from airflow.providers.standard.operators.python import PythonOperator
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_provider_ips import ips_params
@@ -16,7 +17,15 @@ from airflow_provider_ips.runs.reports import source_lines
 from tests.docs.test_reference import code, default
 from tests.kit import people
 from tests.kit.pages import table
-from tests.kit.pipelines import checkpoint_of, committed_at, default_store, for_each, incremental
+from tests.kit.pipelines import (
+    capturing,
+    checkpoint_of,
+    committed_at,
+    default_store,
+    for_each,
+    incremental,
+    left_running,
+)
 from tests.kit.tables import append, create, icdc_tables
 
 DONE = {"capture": "success", "work": "success", "commit": "success"}
@@ -84,6 +93,58 @@ def test_a_full_refresh_that_was_not_committed_is_not_followed_by_a_range(events
     again = run_dag(pipeline("interrupted"), conf={"ips_run": "full", "ips_move_checkpoint": True})
     assert again.xcom("commit", task="commit")["outcome"] == "advanced"
     assert job.seen[-1] == [1, 2, 3, 4]
+
+
+@pytest.fixture
+def emptied(events, job, pipeline, run_dag):
+    """A refresh beside the checkpoint, whose job has emptied the target and failed."""
+    run_dag(pipeline("beside_failed"))
+    append(events, [4])
+    job.fails = True
+    failed = run_dag(pipeline("beside_failed"), conf={"ips_run": "full"})
+    job.fails = False
+    return failed
+
+
+def test_a_refresh_beside_the_checkpoint_that_failed_is_not_followed_by_a_range(emptied, job, pipeline, run_dag):
+    """The checkpoint does not move, so nothing but the refresh brings back the rows before it."""
+    refused = run_dag(pipeline("beside_failed"))
+    cleared = run_dag(pipeline("beside_failed"), at=emptied.dag_run.logical_date, conf={"ips_run": "full"})
+    after = run_dag(pipeline("beside_failed"))
+
+    assert isinstance(refused.errors["capture"], CheckpointConflictError)
+    told = f"run beside_failed/{emptied.dag_run.run_id} captured all rows of db.events and was never committed"
+    assert told in str(refused.errors["capture"])
+    assert cleared.xcom("commit", task="commit")["outcome"] == "detached"
+    assert after.states == DONE
+    assert job.seen == [[1, 2, 3], [1, 2, 3, 4], [4]]
+
+
+def test_a_usual_run_leaves_the_target_to_a_refresh_that_is_at_work(emptied, pipeline, run_dag):
+    """Whatever it wrote meanwhile the refresh would remove, and the checkpoint would be past it."""
+    with left_running(emptied):
+        ran = run_dag(pipeline("beside_failed"))
+
+    assert f"run beside_failed/{emptied.dag_run.run_id} has captured" in str(ran.errors["capture"])
+    assert "still active" in str(ran.errors["capture"])
+
+
+def test_another_refresh_repairs_one_that_failed(emptied, job, pipeline, run_dag):
+    again = run_dag(pipeline("beside_failed"), conf={"ips_run": "full"})
+    after = run_dag(pipeline("beside_failed"))
+
+    assert again.states == after.states == DONE
+    assert checkpoint_of("beside_failed.capture").uncommitted == ()
+
+
+def test_a_refresh_without_a_commit_is_not_waited_for(events, run_dag):
+    """Nothing would ever show that its job has ended, nor that it fills the same target as the usual runs."""
+    with DAG("without_commit", schedule=None, params=ips_params()) as dag:
+        capturing("db.events", consumer="shared")
+
+    run_dag(dag, conf={"ips_run": "full"})
+
+    assert checkpoint_of("shared") is None
 
 
 def test_a_range_of_ones_own(events, job, pipeline, run_dag):

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceRange
-from airflow_provider_ips.core.checkpoint.transitions import begin, commit, remember_detached
+from airflow_provider_ips.core.checkpoint.manual_changes import rewind
+from airflow_provider_ips.core.checkpoint.transitions import (
+    begin,
+    begin_replay,
+    commit,
+    commit_refresh,
+    remember_detached,
+)
 from airflow_provider_ips.core.errors import CheckpointConflictError
 from airflow_provider_ips.core.history.selections import CapturePlan
 from airflow_provider_ips.core.identifiers import Source
@@ -60,6 +67,14 @@ def test_rows_up_to_the_checkpoint_are_known_already(end: int) -> None:
     assert remember_detached(before, consumer=CONSUMER, detached=captured("detached", 3, end)) is before
 
 
+def test_an_older_end_says_nothing_once_the_head_has_moved() -> None:
+    """After a rollback the rows up to it are others than those up to the checkpoint."""
+    after = remember_detached(
+        committed_at_10(), consumer=CONSUMER, detached=captured("detached", None, 7), moved_heads=[EVENTS]
+    )
+    assert UncommittedCaptures.of(after, EVENTS).ends == (at(7),)
+
+
 def test_one_that_is_older_than_the_pending_capture_is_refused() -> None:
     """The pending range was fixed without it, so its commit would leave a row that was deleted in between."""
     pending = begin(committed_at_10(), consumer=CONSUMER, pending=captured("usual", 10, 30))
@@ -68,6 +83,55 @@ def test_one_that_is_older_than_the_pending_capture_is_refused() -> None:
     after = remember_detached(pending, consumer=CONSUMER, detached=captured("detached", None, 40))
     assert after is not None
     assert UncommittedCaptures.of(after, EVENTS).last_end == at(40)
+
+
+ALL_ROWS = CapturePlan(kind=Kind.FULL, from_exclusive=None, to_inclusive=at(30))
+A_RANGE = CapturePlan(kind=Kind.RANGE, from_exclusive=at(10), to_inclusive=at(30))
+
+
+@pytest.mark.parametrize("follows_changes", [True, False])
+def test_a_refresh_is_in_the_way_of_ranges_until_its_commit(*, follows_changes: bool) -> None:
+    """Its job may have emptied the target. Then only the rows that it wrote from beyond the checkpoint matter."""
+    refreshed = remembered(committed_at_10(), "refresh", 20, follows_changes=follows_changes)
+    with pytest.raises(CheckpointConflictError, match="run daily/refresh captured all rows"):
+        refuse_after_full_refresh(refreshed, EVENTS, A_RANGE)
+    refuse_after_full_refresh(refreshed, EVENTS, ALL_ROWS)
+
+    ended = commit_refresh(refreshed, capture_id="refresh")
+
+    refuse_after_full_refresh(ended, EVENTS, A_RANGE)
+    assert UncommittedCaptures.of(ended, EVENTS).ends == ((at(20),) if follows_changes else ())
+    assert commit_refresh(ended, capture_id="refresh") is ended
+
+
+def test_a_refresh_repairs_one_that_failed_before() -> None:
+    failed = remembered(committed_at_10(), "failed", 20, follows_changes=False)
+    both = remembered(failed, "refresh", 25, follows_changes=False)
+    assert commit_refresh(both, capture_id="another") is both
+    refuse_after_full_refresh(commit_refresh(both, capture_id="refresh"), EVENTS, A_RANGE)
+
+
+@pytest.mark.parametrize("went_back", ["rewound", "replayed"])
+def test_a_refresh_that_ends_after_people_went_back_is_still_known(went_back: str) -> None:
+    """Its note has another id then, so that no commit takes it for a pending capture."""
+    refreshed = remembered(committed_at_10(), "refresh", 20)
+    first = captured("first", None, 10)
+    changed = rewind(refreshed, capture_id="first") if went_back == "rewound" else begin_replay(refreshed, first)
+    ended = commit_refresh(changed, capture_id="refresh")
+    assert ended is not None
+    assert not any(capture.refreshes for capture in ended.uncommitted)
+
+
+def remembered(checkpoint: Checkpoint, name: str, end: int, *, follows_changes: bool = True) -> Checkpoint:
+    detached = captured(name, None, end)
+    after = remember_detached(
+        checkpoint, consumer=CONSUMER, detached=detached, follows_changes=follows_changes, refreshes=True
+    )
+    assert after is not None
+    assert (
+        remember_detached(after, consumer=CONSUMER, detached=detached, follows_changes=False, refreshes=True) is after
+    )
+    return after
 
 
 def test_a_run_from_now_does_not_follow_a_full_capture_that_was_never_committed() -> None:

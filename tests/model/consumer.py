@@ -130,7 +130,7 @@ class Consumer:
     def _execute(self, run: Run, crash: str) -> str:
         self.catalog.registers_until_crash = {"begun": 0, "one table": 1}.get(crash)
         try:
-            return _reported(lambda: self._refresh(run) if run.request.is_detached else self._follow(run, crash))
+            return _reported(lambda: (self._refresh if run.request.is_detached else self._follow)(run, crash))
         except Crash:
             return "dies in the capture"
         finally:
@@ -278,8 +278,8 @@ class Consumer:
         for attempt in self.attempts.values():
             attempt.has_begun = False
 
-    def _refresh(self, run: Run) -> str:
-        """Overwrite the target by all live rows, beside the checkpoint. Cleared, it writes the same rows again.
+    def _refresh(self, run: Run, crash: str) -> str:
+        """Empty the target and insert all live rows, beside the checkpoint. Cleared, it writes the same rows again.
 
         If a run has committed since, it is refused by the clock of Airflow, which the model does not have.
         """
@@ -294,15 +294,23 @@ class Consumer:
         )
         record = _as_xcom(capture.execute())
         attempt = Attempt(run, record, self.settings, self.job, self.merges_full)
+        captured = f"{_in_short(record)}, detached"
+        if crash in BEFORE_THE_JOB:
+            return f"{captured}, dies before its job"
+        self.is_refreshed = True
         for source in record.sources:
             target = self.targets[source.source.table]
             if source.icdc_table is not None:
+                target.rows = Counter()
+                if crash == "half":
+                    continue
                 target.rows = Counter(read.row for read in self.catalog.read(source.icdc_table, target.table))
                 truth = target.table.rows_at(source.to_inclusive.snapshot_id)
                 if target.rows != truth:
                     raise broken(attempt, target, truth, "a full refresh")
-        self.is_refreshed = True
-        return f"{_in_short(record)}, detached"
+        if crash in ("half", "wrote"):
+            return f"{captured}, dies {'in its job' if crash == 'half' else 'before its commit'}"
+        return f"{captured}, {self._commit(attempt)}"
 
 
 def _as_xcom(record: CaptureRecord) -> CaptureRecord:

@@ -105,7 +105,7 @@ THEMES: Final[dict[str, Theme]] = {
         crashes=0.3,
     ),
     "full refreshes": Theme(
-        motifs=("a full refresh fails", "a refresh is overtaken"),
+        motifs=("a full refresh fails", "a refresh is overtaken", "a refresh follows a rollback"),
         kinds=(*CHANGES, "drop_all", "compact", "expire"),
         jobs=("merge", "filter", "complete", "complete", "upsert"),
         chances={"full": 0.8, "clear": 0.5},
@@ -200,13 +200,16 @@ class _Scene:
             case "clear":
                 return ("clear", random.choice((0, 0, 0, 1)), self.crash())
             case "full":
-                moves = self.job in (*FOLLOWS_APPENDS, "log") or random.random() < 0.5
-                return ("full", "moves", self.crash()) if moves else ("full", "beside")
+                return ("full", self.refresh(), self.crash())
             case "late_commit":
                 return ("late_commit", random.randint(0, 2))
             case "reset":
                 return ("reset",)
         return self.correction()
+
+    def refresh(self) -> str:
+        """What a full refresh does with the checkpoint. A job that inserts would insert the next range again."""
+        return "moves" if self.job in (*FOLLOWS_APPENDS, "log") else self.random.choice(("moves", "beside"))
 
     def correction(self, *, of_job: bool = False) -> Action:
         """New settings; ``of_job``: perhaps with another job, and what belongs to it."""
@@ -257,7 +260,7 @@ class _Scene:
             "a full refresh fails": lambda: [
                 run,
                 *self.perhaps(self.table_action(CHANGES)),
-                ("full", "moves", random.choice(("one table", "captured", "half", "wrote"))),
+                ("full", self.refresh(), random.choice(("one table", "captured", "half", "wrote"))),
                 *self.perhaps(self.table_action(CHANGES)),
                 random.choice((run, ("clear", 0, ""))),
             ],
@@ -266,6 +269,14 @@ class _Scene:
                 self.table_action(("append",)),
                 ("full", "moves" if self.job in (*FOLLOWS_APPENDS, "log") else "beside"),
                 self.table_action(("rollback", *CHANGES)),
+                run,
+            ],
+            "a refresh follows a rollback": lambda: [
+                self.table_action(("drop_all", "drop_files", "drop_place")),
+                run,
+                ("rollback", table, 0),
+                ("full", self.refresh()),
+                self.table_action(("drop_all", "drop_files", "drop_place")),
                 run,
             ],
             "history is lost after a change": lambda: [

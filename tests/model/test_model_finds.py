@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
+from airflow_provider_ips.core.checkpoint.transitions import remember_detached
 from airflow_provider_ips.core.lineage.expired_history import holds_what_it_held, known_ancestors
 from airflow_provider_ips.core.planning import live_files
 from tests.model.catalog import model_catalog
@@ -91,6 +92,11 @@ def _next_commit_is_empty(
     shows_the_net_effect = settings.captures_changes or settings.on_other_operation == "fail"
     is_next = 0 < committed.sequence_number == head.sequence_number - 1
     return is_next or (shows_the_net_effect and not uncommitted)
+
+
+def _changes_only(*args: Any, **keywords: Any) -> Checkpoint | None:
+    """Of a refresh beside the checkpoint only its changes were remembered, not that it may have emptied the target."""
+    return remember_detached(*args, **{**keywords, "refreshes": False})
 
 
 def _without_warning(*args: Any, **keywords: Any) -> CapturePlan:
@@ -186,6 +192,16 @@ DEFECTS: Final = (
         name="a refresh beside the checkpoint is forgotten",
         theme="full refreshes",
         planted={"airflow_provider_ips.runs.detached.remember_detached": lambda checkpoint, **_: checkpoint},
+    ),
+    Defect(
+        name="a refresh of what a rollback brought back is older than the checkpoint",
+        theme="full refreshes",
+        planted={"airflow_provider_ips.runs.detached._has_moved_head": lambda *_: False},
+    ),
+    Defect(
+        name="a refresh beside the checkpoint that failed has done nothing",
+        theme="full refreshes",
+        planted={"airflow_provider_ips.runs.detached.remember_detached": _changes_only},
     ),
     Defect(name="old numbers again", theme="corrected settings"),
 )

@@ -65,6 +65,11 @@ class PendingCapture(Capture):
     run: RunIdentity
     started_at_ms: int
 
+    @property
+    def refreshes(self) -> bool:
+        """Whether its job may replace a whole target."""
+        return any(r.kind is Kind.FULL for r in self.ranges)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedCapture(Capture):

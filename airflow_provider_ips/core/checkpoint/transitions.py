@@ -12,7 +12,7 @@ refuses the write if another writer was faster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -27,7 +27,7 @@ from airflow_provider_ips.core.checkpoint.entries import (
 )
 from airflow_provider_ips.core.checkpoint.resolution import new_capture_id
 from airflow_provider_ips.core.errors import CheckpointConflictError
-from airflow_provider_ips.core.identifiers import digest
+from airflow_provider_ips.core.identifiers import Source, digest
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import Kind
 
@@ -73,23 +73,73 @@ def begin(checkpoint: Checkpoint | None, *, consumer: str, pending: PendingCaptu
     )
 
 
-def remember_detached(checkpoint: Checkpoint | None, *, consumer: str, detached: PendingCapture) -> Checkpoint | None:
-    """Remember that a job may write rows from beyond the checkpoint, which does not move.
+def remember_detached(
+    checkpoint: Checkpoint | None,
+    *,
+    consumer: str,
+    detached: PendingCapture,
+    follows_changes: bool = True,
+    refreshes: bool = False,
+    moved_heads: Collection[Source] = (),
+) -> Checkpoint | None:
+    """Remember what the job of a detached run may write, because the checkpoint does not move.
 
     committed up to 10; a detached run writes rows of 11 to 20; a delete at 25 removes a row of 15
     the next range (10, 30] has no trace of that row, unless it knows that somebody has written it
+
+    committed up to 10; a detached run captures all rows, empties the target, and fails before it inserts
+    the next range (10, 30] would be all that the target has, so a refresh is remembered until its own commit
+
+    :param refreshes: its job may replace the whole target
+    :param moved_heads: sources whose head does not descend from the checkpoint, so that an older end says nothing
     """
     current = _current(checkpoint, consumer)
-    ahead = tuple(
-        replace(r, kind=Kind.RANGE, from_exclusive=position, icdc_table=None, before_table=None)
-        for r, position in ((r, current.position_of(r.source)) for r in detached.ranges)
-        if position is None or is_past(r.to_inclusive, position)
+    starting = [
+        replace(r, from_exclusive=current.position_of(r.source), icdc_table=None, before_table=None)
+        for r in detached.ranges
+        if r.icdc_table is not None  # else there is no job
+    ]
+    ahead = [replace(r, kind=Kind.RANGE) for r in starting if follows_changes and _may_be_unknown(r, moved_heads)]
+    whole = [replace(r, kind=Kind.FULL) for r in starting if refreshes]
+    _refuse_older_than_pending(current, detached, (*ahead, *whole))
+    known = {(c.capture_id, r.kind) for c in current.uncommitted for r in c.ranges}
+    new = tuple(
+        replace(detached, ranges=tuple(ranges))
+        for ranges in (ahead, whole)
+        if ranges and (detached.capture_id, ranges[0].kind) not in known
     )
-    _refuse_older_than_pending(current, detached, ahead)
-    if not ahead or any(c.capture_id == detached.capture_id for c in current.uncommitted):
+    if not new:
         return checkpoint
-    remembered = (*current.uncommitted, replace(detached, ranges=ahead))
-    return replace(current, revision=current.revision + 1, uncommitted=remembered)
+    return replace(current, revision=current.revision + 1, uncommitted=(*current.uncommitted, *new))
+
+
+def _may_be_unknown(taken: SourceRange, moved_heads: Collection[Source]) -> bool:
+    """Whether rows up to the end of a range may be others than those up to the position that it starts at.
+
+    committed up to 2, which removed a row of 1; rolled back to 1, and a refresh writes that row; 3 removes it again
+    """
+    start, end = taken.from_exclusive, taken.to_inclusive
+    return start is None or is_past(end, start) or (taken.source in moved_heads and not _is_same(start, end))
+
+
+def commit_refresh(checkpoint: Checkpoint | None, *, capture_id: str) -> Checkpoint | None:
+    """Let usual runs go on after a detached refresh of all rows: its job has done its work.
+
+    A refresh before it that failed is repaired by it. What that one may have written stays known.
+
+    Returns the very same checkpoint if nothing waits for this refresh.
+    """
+    found = () if checkpoint is None else checkpoint.uncommitted
+    done = [c for c in found if capture_id in (c.capture_id, *c.supersedes) and c.refreshes]
+    if checkpoint is None or not done:
+        return checkpoint
+    repaired = {r.source for c in done for r in c.ranges}
+    rest = (
+        replace(c, ranges=tuple(replace(r, kind=Kind.RANGE) if r.source in repaired else r for r in c.ranges))
+        for c in found
+        if c not in done
+    )
+    return replace(checkpoint, revision=checkpoint.revision + 1, uncommitted=tuple(rest))
 
 
 def _refuse_older_than_pending(current: Checkpoint, detached: PendingCapture, ahead: Iterable[SourceRange]) -> None:

@@ -10,7 +10,7 @@ from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.json_fields import JsonObject, SnapshotId, Stored, Words, read_object, write_object
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import ColumnRange, Decision, Kind, Verdict, Volume
-from airflow_provider_ips.core.requests.request import RunRequest
+from airflow_provider_ips.core.requests.request import RunKind, RunRequest
 
 MAX_LISTED_VERDICTS = 50
 """How many verdicts the record lists by itself; the rest is counted. The log has them all."""
@@ -118,6 +118,11 @@ class CaptureContext(JsonObject):
     def is_detached(self) -> bool:
         """Tell whether the capture is in no checkpoint, so that its commit moves nothing."""
         return self.request.is_detached
+
+    @property
+    def is_refresh_beside(self) -> bool:
+        """Tell whether the checkpoint remembers it until its commit, because its job may replace the whole target."""
+        return self.is_detached and self.request.kind is RunKind.FULL and self.chunk is None
 
     @classmethod
     def from_json(cls, raw: object) -> Self:
