@@ -159,5 +159,5 @@ class DetachedRange(CaptureKind):
 def _has_moved_head(source: PlannedSource, checkpoint: Checkpoint | None) -> bool:
     """Tell whether the head does not show that it descends from the committed position."""
     committed = None if checkpoint is None else checkpoint.position_of(source.table.source)
-    line = (snapshot.snapshot_id for snapshot in ancestors(source.history, source.history.head))
-    return committed is not None and committed.snapshot_id not in line
+    line = {snapshot.snapshot_id for snapshot in ancestors(source.history, source.history.head)}
+    return committed is not None and committed.snapshot_id not in {None, *line}
