@@ -29,8 +29,8 @@ def is_stamped(spark: SparkSession, target: str, capture_id: str | None = None) 
 
     It sees a stamp below the newest commit of a branch that was published by fast-forward. It does not see a stamp of a
     snapshot that has expired, or of a commit below one whose parent was cleared (PyIceberg's ``expire_snapshots`` does
-    that), and not what was cherry-picked, unless the cherry-pick was stamped as well. A stamp says that *one* commit of
-    the job succeeded: a job that writes in several statements sets the conf before the last one.
+    that), and not what was cherry-picked: Spark's procedures commit a copy without the stamp. A stamp says that *one*
+    commit of the job succeeded: a job that writes in several statements sets the conf before the last one.
 
     :param target: the table, by its name in Spark
     :param capture_id: the XCom ``capture_id``; by default, the value of the Spark conf

@@ -1,5 +1,8 @@
 """Which snapshots a capture names as its start and end, for jobs that read the rest of a table as of them."""
 
+from datetime import date
+from pathlib import Path
+
 import pytest
 
 from airflow_provider_ips.core.errors import InputError
@@ -8,7 +11,11 @@ from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Kind, Volume
 from airflow_provider_ips.core.results.capture_record import SourceRecord
 from airflow_provider_ips.core.settings import CaptureSettings, parse_sources
+from airflow_provider_ips.iceberg import capture
 from airflow_provider_ips.runs.reports import positions_of
+from tests.kit.tables import append, create, rows
+
+ROOT = Path(__file__).parents[2]
 
 NOTHING = Volume(files=0, records=0, size_bytes=0)
 
@@ -55,3 +62,34 @@ def test_a_key_that_is_a_position_of_another_source_is_refused():
     """One value would overwrite the other, and a job would join a table with itself."""
     with pytest.raises(InputError, match=r"'db\.t\.from' is there twice"):
         parse_sources(["db.t", "db.t.from"], CaptureSettings())
+
+
+@pytest.mark.parametrize("on_other_operation", ["fail", "skip_retention", "skip"])
+def test_where_the_start_and_the_captured_rows_are_not_the_end_the_page_says_so(lake, on_other_operation):
+    """A job that joins two tables reads one as of its start: rows that were removed since are still there."""
+    table = create(lake, "db.log")
+    with table.update_spec() as spec:
+        spec.add_identity("day")
+    append(table, [1], day=date(2026, 9, 1))
+    append(table, [2], day=date(2026, 10, 1))
+    start = table.refresh().current_snapshot().snapshot_id
+    append(table, [3], day=date(2026, 10, 2))
+    if on_other_operation != "fail":
+        table.delete("day = '2026-09-01'")
+    if on_other_operation == "skip":
+        append(table, [4], day=date(2026, 10, 3))
+        table.delete("day = '2026-10-03'")
+
+    record = capture(lake, "db.log", since=start, into="icdc.log", on_other_operation=on_other_operation)
+
+    def as_of(snapshot_id):
+        return set(table.refresh().scan(snapshot_id=snapshot_id).to_arrow()["id"].to_pylist())
+
+    begun, captured, ended = as_of(start), set(rows(lake, "icdc.log")), as_of(record.to_inclusive.snapshot_id)
+    lines = " ".join((ROOT / "docs/reference/xcoms.md").read_text().split())
+    exceptions = lines.partition("The sum does not always add up:")[2].partition("##")[0]
+    assert (begun | captured == ended) == (f'"{on_other_operation}"' not in exceptions)
+    assert (captured <= ended) == (
+        f'with `on_other_operation="{on_other_operation}"` some that `to` no longer' not in lines
+    )
+    assert (begun <= ended) == (f'"{on_other_operation}"' not in exceptions.partition("; and with")[2])

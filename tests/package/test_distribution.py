@@ -1,5 +1,6 @@
 """What is in the wheel, and that it stands on its own."""
 
+import json
 import subprocess
 import sys
 import zipfile
@@ -11,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import airflow_provider_ips
+from scripts import local_airflow
 from scripts.spark_jars import JARS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,6 +60,54 @@ def test_the_wheel_holds_the_package_and_the_example_dags(unpacked):
 
     assert any(name.endswith(".py") for name in examples)
     assert files_below(unpacked / "airflow_provider_ips") == package | examples
+
+
+LOAD_EXAMPLES = """
+import json
+from airflow.utils.db import initdb
+initdb()
+from airflow.dag_processing.bundles.manager import DagBundlesManager
+from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+from airflow.models.dag import DagModel
+from airflow.utils.session import create_session
+manager = DagBundlesManager()
+manager.sync_bundles_to_db()
+bundle = manager.get_bundle("airflow-provider-ips-example-dags")
+bundle.initialize()
+bag = DagBag(dag_folder=bundle.path, bundle_path=bundle.path, bundle_name=bundle.name)
+sync_bag_to_db(bag, bundle.name, None)
+with create_session() as session:
+    print(json.dumps([str(bundle.path), bag.import_errors, {d.dag_id: d.is_paused for d in session.query(DagModel)}]))
+"""
+
+
+def test_what_airflow_loads_by_default_has_no_power_until_somebody_unpauses_it(unpacked, tmp_path):
+    """With `[core] load_examples`, and where new DAGs run at once. The maintenance DAG moves checkpoints."""
+    (tmp_path / "dags").mkdir()
+    result = subprocess.run(
+        [sys.executable, "-P", "-c", LOAD_EXAMPLES],
+        env={
+            **local_airflow.environment(tmp_path, dags=tmp_path / "dags"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "True",
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+            "PYTHONPATH": str(unpacked),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    folder, errors, is_paused = json.loads(result.stdout.splitlines()[-1])
+
+    assert folder == str(unpacked / "airflow_provider_ips" / "example_dags")
+    assert errors == {}
+    assert set(is_paused) > {"ips_maintenance", "append_incremental"}
+    with_power = [
+        file.stem for file in Path(folder).glob("*.py") if "airflow_provider_ips.maintenance" in file.read_text()
+    ]
+    assert with_power == ["maintenance"]
+    assert [dag_id for dag_id, paused in is_paused.items() if paused] == ["ips_maintenance"]
 
 
 def test_the_wheel_holds_nothing_else(unpacked):

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_ips.core.advice.target_evidence import has_stamp
 from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.iceberg import capture
+from airflow_provider_ips.iceberg.source.iceberg_source import open_source
 from airflow_provider_ips.stamps import STAMP_CONF, is_stamped
 from dags_examples.jobs.append import already_holds
 
@@ -162,3 +165,22 @@ def test_the_stamp_is_seen_below_the_head_of_a_published_branch(lake: LakeOfTwoE
     assert is_stamped(lake.spark, table, "c1")
     assert already_holds(lake.spark, table, "c1")
     assert not already_holds(lake.spark, table, "c2")
+
+
+def test_the_stamp_of_what_was_cherry_picked_is_not_seen(lake: LakeOfTwoEngines) -> None:
+    """The procedure commits a copy without it, whatever Spark's conf says: the job would insert again."""
+    table = "lake.db.picked"
+    lake.spark.sql(f"create table {table} (id int) using iceberg tblproperties ('write.wap.enabled'='true')")
+    lake.spark.sql(f"insert into {table} values (1)")
+    lake.spark.conf.set(STAMP_CONF, "c1")
+    lake.spark.conf.set("spark.wap.id", "audited")
+    lake.spark.sql(f"insert into {table} values (2)")
+    lake.spark.conf.unset("spark.wap.id")
+    lake.spark.conf.unset(STAMP_CONF)
+    lake.spark.sql(f"insert into {table} values (3)")  # else main's head would become the staged snapshot itself
+    lake.spark.conf.set(STAMP_CONF, "c1")
+    lake.spark.sql(f"call lake.system.publish_changes('{table}', 'audited')")
+    lake.spark.conf.unset(STAMP_CONF)
+    assert lake.sql(f"select id from {table} order by id") == [(1,), (2,), (3,)]
+    assert not is_stamped(lake.spark, table, "c1")
+    assert not has_stamp(open_source(lake.catalog, Source("db.picked")), "c1")
