@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceRange
 from airflow_provider_ips.core.checkpoint.manual_changes import abandon, plan_move, reset, rewind, rewind_source
-from airflow_provider_ips.core.checkpoint.resolution import Replay, Retry, new_capture_id, resolve_capture
+from airflow_provider_ips.core.checkpoint.resolution import Fresh, Replay, Retry, new_capture_id, resolve_capture
 from airflow_provider_ips.core.checkpoint.store import InMemoryStore
 from airflow_provider_ips.core.checkpoint.transitions import (
     CommitOutcome,
@@ -107,6 +107,7 @@ class Consumer(RuleBasedStateMachine):
         self.dropped: set[str] = set()
         self.places: dict[Source, set[int]] = {source: set() for source in SOURCES}
         self.covers: dict[str, set[str]] = {}
+        self.unfinished: dict[Source, Position] = {}
 
     @property
     def store(self) -> InMemoryStore:
@@ -130,6 +131,14 @@ class Consumer(RuleBasedStateMachine):
         """A snapshot without rows to process."""
         self.heads[source] += 1
         self.compactions[source].add(self.heads[source])
+
+    @rule(target=captures, source=st.sampled_from(SOURCES), crash=st.booleans(), bound=st.integers(1, 5))
+    def capture_one(self, source: Source, bound: int, *, crash: bool) -> Any:
+        """A new run of a DAG that reads one table for a while."""
+        self.runs += 1
+        read, who = self.document(), self.run_number(self.runs)
+        assert isinstance(resolve_capture(read, who), Fresh)
+        return self.capture_fresh(read, who, bound, crash=crash, sources=(source,))
 
     @rule(target=captures, behind=st.integers(0, 6), crash=st.booleans(), bound=st.integers(1, 5))
     def capture(self, behind: int, bound: int, *, crash: bool) -> Any:
@@ -169,10 +178,18 @@ class Consumer(RuleBasedStateMachine):
         self.written_over |= {capture.capture_id for capture in read.begun}
         return Taken(done.capture_id, done.run, done.ranges, replay=True)
 
-    def capture_fresh(self, read: Checkpoint | None, who: RunIdentity, bound: int, *, crash: bool) -> Any:
+    def capture_fresh(
+        self,
+        read: Checkpoint | None,
+        who: RunIdentity,
+        bound: int,
+        *,
+        crash: bool,
+        sources: tuple[Source, ...] = SOURCES,
+    ) -> Any:
         capture_id = new_capture_id(read, consumer=CONSUMER, run=who)
         assert capture_id not in self.began
-        ranges = tuple(self.planned(read, source, capture_id, bound) for source in SOURCES)
+        ranges = tuple(self.planned(read, source, capture_id, bound) for source in sources)
         if all(r.icdc_table is None for r in ranges):
             self.clock += 1
             after = settle_empty(
@@ -182,6 +199,7 @@ class Consumer(RuleBasedStateMachine):
             if not crash:
                 self.write(after, read)
                 self.settled.append(ranges)
+                self.unfinished = {s: end for s, end in self.unfinished.items() if s not in sources}
             return self.nothing()
         pending = PendingCapture(capture_id=capture_id, run=who, started_at_ms=self.clock, ranges=ranges)
         after = begin(read, consumer=CONSUMER, pending=pending)
@@ -189,6 +207,7 @@ class Consumer(RuleBasedStateMachine):
             return self.nothing()
         self.write(after, read)
         self.began[capture_id] = ranges
+        self.unfinished |= {r.source: r.to_inclusive for r in ranges}
         if read is not None and read.pending is not None:
             former = read.pending.capture_id
             self.covers[capture_id] = {former, *self.covers.get(former, ())}
@@ -215,7 +234,6 @@ class Consumer(RuleBasedStateMachine):
         result = self.decided(read, taken)
         if result is None:
             return
-        assert set(result.drop).isdisjoint(r.icdc_table for r in taken.ranges), "its job may be cleared and run again"
         if result.outcome is CommitOutcome.REPLAYED:
             assert result.checkpoint.positions == read.positions
             self.write(result.checkpoint, read)
@@ -249,11 +267,15 @@ class Consumer(RuleBasedStateMachine):
     def advanced(self, taken: Taken, result: CommitResult) -> None:
         assert taken.capture_id not in self.committed
         assert taken.capture_id not in self.written_over, "a replay has written older rows over its own"
-        assert result.checkpoint.pending is None
-        assert result.checkpoint.history[-1].ranges == taken.ranges
-        self.committed[taken.capture_id] = taken.ranges
+        moved, pending = result.checkpoint.history[-1].ranges, result.checkpoint.pending
+        # A newer run has captured the others of its sources, and commits these.
+        others = {r.source for r in taken.ranges} - {r.source for r in moved}
+        assert moved == tuple(r for r in taken.ranges if r.source not in others)
+        assert pending is None or {r.source for r in pending.ranges} == others
+        self.committed[taken.capture_id] = moved
         self.order.append(taken.run)
-        assert set(result.drop).isdisjoint(r.icdc_table for r in taken.ranges)
+        self.unfinished = {s: end for s, end in self.unfinished.items() if s not in {r.source for r in moved}}
+        assert set(result.drop).isdisjoint(r.icdc_table for r in moved)
 
     @rule(taken=captures)
     def begin_late(self, taken: Taken | None) -> None:
@@ -441,6 +463,7 @@ class Consumer(RuleBasedStateMachine):
         self.committed.clear()
         self.settled.clear()
         self.order.clear()
+        self.unfinished.clear()
         self.last = dict.fromkeys(SOURCES, 0)
         self.dropped.clear()
 
@@ -468,6 +491,14 @@ class Consumer(RuleBasedStateMachine):
                 for file in range(number(r.from_exclusive) + 1, number(r.to_inclusive) + 1)
             ]
             assert sorted(files) == list(range(1, self.position(source) + 1))
+
+    @invariant()
+    def what_may_be_written_is_known(self) -> None:
+        """Of each source the capture that began last and was not committed: its job may have written its rows."""
+        read = self.document()
+        for source, end in self.unfinished.items():
+            assert read is not None
+            assert end in [r.to_inclusive for _, r in read.uncommitted_of(source)]
 
     @invariant()
     def remembered_ranges_touch(self) -> None:
