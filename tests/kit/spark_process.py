@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from queue import Empty, SimpleQueue
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from scripts.local_spark import BRIEF_JVM, session_settings
@@ -59,18 +60,31 @@ class Spark:
 
 
 @contextlib.contextmanager
-def spark(folder: Path, catalogs: Mapping[str, Mapping[str, str]], **environment: str) -> Iterator[Spark]:
-    """Start Spark with these catalogs, each by its name."""
+def spark(
+    folder: Path,
+    catalogs: Mapping[str, Mapping[str, str]],
+    *,
+    python: Path | str = sys.executable,
+    more: Mapping[str, str] = MappingProxyType({}),
+    **environment: str,
+) -> Iterator[Spark]:
+    """Start Spark with these catalogs, each by its name.
+
+    :param python: which has pyspark
+    :param more: more of Spark's settings; what it lists as ``spark.jars`` is added
+    """
     settings = {
         **session_settings(catalogs, jars=(*JARS, S3_FOR_SPARK)),
         "spark.driver.memory": "768m",
         "spark.driver.extraJavaOptions": " ".join(BRIEF_JVM),
         "spark.sql.shuffle.partitions": "1",
     }
+    jars = [each["spark.jars"] for each in (settings, more) if "spark.jars" in each]
+    settings = {**settings, **more, "spark.jars": ",".join(jars)}
     log = folder / "spark.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.kit.sql_server", json.dumps(settings)],
+            [str(python), "-m", "tests.kit.sql_server", json.dumps(settings)],
             env={**os.environ, **environment},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -29,10 +29,11 @@ os.environ["AIRFLOW__OPENLINEAGE__TRANSPORT"] = json.dumps({"type": "http", "url
 os.environ["AIRFLOW__OPENLINEAGE__NAMESPACE"] = "airflow"
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _listener_ends():
-    """Its processes for events of DAG runs were forked from this one, and would keep each other from ending."""
-    yield
+def end_processes():
+    """End the listener's processes for events of DAG runs: they were forked from this one, with all of its pipes.
+
+    They would keep each other from ending, and every server that ends when the last writer of a pipe does.
+    """
     from airflow.providers.openlineage.plugins.listener import get_openlineage_listener
 
     listener = get_openlineage_listener()
@@ -40,6 +41,13 @@ def _listener_ends():
         listener._executor.shutdown(wait=False, cancel_futures=True)
         for process in list((listener._executor._processes or {}).values()):
             process.terminate()
+        listener._executor = None  # the next event starts others
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _listener_ends():
+    yield
+    end_processes()
 
 
 @pytest.fixture
