@@ -262,7 +262,7 @@ def _parse(text: str, key: str, consumer: str, *, even_if_moved: bool = False) -
 def _consumer_in(text: str | None) -> str | None:
     try:
         document = json.loads(text or "")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     consumer = document.get("consumer") if isinstance(document, dict) else None
     return consumer if isinstance(consumer, str) else None

@@ -1,1 +1,1 @@
-"""The capture record page in Airflow's UI: its route, who may see it, and what it shows."""
+"""The pages in Airflow's UI: their routes, who may see and change what, and what they show."""

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow.models.dagrun import DagRun
 from sqlalchemy import select
 
-from airflow_provider_ips.core.checkpoint.capture_status import CaptureState, CaptureStatus
+from airflow_provider_ips.core.checkpoint.capture_status import CaptureState, CaptureStatus, capture_status
 from airflow_provider_ips.core.json_fields import PARSE_ERRORS, explain
 from airflow_provider_ips.core.results.capture_record import CaptureRecord
 from airflow_provider_ips.ui import urls
-from airflow_provider_ips.ui.stored_runs import StoredXCom, find_captures, read_commits, read_records, read_status
+from airflow_provider_ips.ui.rendering import render_part
+from airflow_provider_ips.ui.rights import may_see_runs
+from airflow_provider_ips.ui.stored_runs import StoredXCom, find_captures, read_checkpoint, read_commits, read_records
 
 if TYPE_CHECKING:
+    from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
     from sqlalchemy.orm import Session
+
+    from airflow_provider_ips.core.checkpoint.document import Checkpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +57,11 @@ def find_captures_of_task(
     run_id: str,
     task_id: str,
     map_index: int | None,
-    may_see: Callable[[str], bool],
+    user: BaseUser,
 ) -> list[CapturePage]:
     """Find what a capture task recorded in a run: one entry for each map index.
 
-    :param may_see: Whether the reader may see the runs of a DAG, by its id.
+    :param user: The reader. DAGs with different readers may share a consumer.
     """
     records = read_records(session, dag_id=dag_id, run_id=run_id, task_ids=[task_id], map_index=map_index)
     if not records:
@@ -66,7 +71,20 @@ def find_captures_of_task(
         for commit in read_commits(session, dag_id=dag_id, run_id=run_id)
     }
     run_state = _run_state(session, dag_id, run_id)
-    return [_page(session, dag_id, record, outcomes, run_state, may_see) for record in records]
+
+    def may_see(other: str) -> bool:
+        return other == dag_id or may_see_runs(user, other)
+
+    return [with_html(_page(session, dag_id, record, outcomes, run_state, may_see)) for record in records]
+
+
+def with_html(page: CapturePage) -> CapturePage:
+    """Render one capture by itself: a damaged record may hold what cannot be shown, such as a time in no calendar."""
+    try:
+        return replace(page, html=render_part("capture.html", page=page))
+    except (ArithmeticError, OSError, ValueError) as error:
+        unreadable = replace(page, record=None, unreadable=str(error))
+        return replace(unreadable, html=render_part("capture.html", page=unreadable))
 
 
 def _page(
@@ -82,11 +100,12 @@ def _page(
         record = CaptureRecord.from_json(_as_object(stored.value))
     except PARSE_ERRORS as error:
         return CapturePage(map_index=stored.map_index, record=None, unreadable=explain(error), task_url=task_url)
-    status = read_status(record.consumer, record.capture_id)
+    checkpoint = read_checkpoint(record.consumer)
+    status = capture_status(checkpoint, record.capture_id)
     return CapturePage(
         map_index=stored.map_index,
         record=record,
-        word=status_word(record, status, outcomes.get(record.capture_id), run_state),
+        word=status_word(record, checkpoint, outcomes.get(record.capture_id), run_state),
         status=status,
         run_state=run_state,
         superseded_by=superseded_by(status, dag_id, may_see),
@@ -127,21 +146,42 @@ def _as_object(value: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     return value
 
 
-def status_word(record: CaptureRecord, status: CaptureStatus, outcome: str | None, run_state: str) -> str:
-    """Choose a word by the record, the status in the checkpoint, the outcome of the commit and the run's state.
+def status_word(record: CaptureRecord, checkpoint: Checkpoint | None, outcome: str | None, run_state: str) -> str:
+    """Choose a word by the record, the checkpoint as it is now, the outcome of the commit and the run's state.
 
     What it means, and what to do next, is in the template.
     """
-    context = record.context
-    if context.settled:
-        return "nothing to process"
-    if context.is_detached:
-        return "dry run" if context.request.dry_run else "detached"
-    if context.replayed:
-        return "replayed"
-    if status.state is CaptureState.PENDING:
+    context, state = record.context, capture_status(checkpoint, record.capture_id).state
+    if context.is_detached or context.replayed:
+        kind = "dry run" if context.request.dry_run else "detached"
+        return "replayed" if context.replayed else kind
+    if state is CaptureState.PENDING:
         return "not committed" if run_state in ("failed", "success") else "pending"
-    if status.state is CaptureState.SUPERSEDED or outcome == "superseded":
+    if state is CaptureState.GIVEN_UP:
+        return "given up"
+    if state is CaptureState.SUPERSEDED or outcome == "superseded":
         return "superseded"
-    is_committed = status.state is CaptureState.COMMITTED or outcome in ("advanced", "already_done")
-    return "committed" if is_committed else "unknown here"
+    return _word_of_committed(record, checkpoint, state, outcome)
+
+
+def _word_of_committed(
+    record: CaptureRecord, checkpoint: Checkpoint | None, state: CaptureState, outcome: str | None
+) -> str:
+    """Choose among the words of captures that were committed, as the checkpoint or the commit says."""
+    was_committed = record.context.settled or outcome in ("advanced", "already_done")
+    if was_committed and state is CaptureState.UNKNOWN and _was_undone(record, checkpoint):
+        return "rewound"
+    if record.context.settled:
+        return "nothing to process"
+    return "committed" if was_committed or state is CaptureState.COMMITTED else "unknown here"
+
+
+def _was_undone(record: CaptureRecord, checkpoint: Checkpoint | None) -> bool:
+    """Whether a source's position is before the end of what was committed: a person has moved or removed it."""
+    if checkpoint is None:
+        return False
+    now = {each.source: checkpoint.position_of(each.source) for each in record.sources}
+    return any(
+        (at := now[each.source]) is None or at.sequence_number < each.to_inclusive.sequence_number
+        for each in record.sources
+    )

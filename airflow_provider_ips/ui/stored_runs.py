@@ -25,10 +25,14 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from airflow_provider_ips.core.checkpoint.capture_status import CaptureStatus
+    from airflow_provider_ips.core.checkpoint.document import Checkpoint
 
 
 MAX_SHOWN = 50
 """How many instances of a mapped capture a page shows, and how many runs are searched for a superseded one."""
+
+MAX_READ = 200
+"""How many records of a DAG's newest runs are read to find those of one consumer."""
 
 _COLUMNS = (
     XComModel.run_id,
@@ -72,8 +76,12 @@ def read_commits(
 ) -> Iterator[dict[str, Any]]:
     """Read what commit tasks reported in one run, capture by capture."""
     for xcom in _read_xcoms(session, "commit", dag_id=dag_id, run_id=run_id, task_ids=task_ids, map_index=map_index):
-        reported = xcom.value if isinstance(xcom.value, list) else [xcom.value]
-        yield from (each for each in reported if isinstance(each, dict))
+        yield from _reports(xcom)
+
+
+def _reports(xcom: StoredXCom) -> Iterator[dict[str, Any]]:
+    reported = xcom.value if isinstance(xcom.value, list) else [xcom.value]
+    yield from (each for each in reported if isinstance(each, dict))
 
 
 def find_captures(session: Session, dag_id: str, capture_ids: Iterable[str]) -> list[StoredXCom]:
@@ -93,13 +101,59 @@ def find_captures(session: Session, dag_id: str, capture_ids: Iterable[str]) -> 
     ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCapture(StoredXCom):
+    """A record that a capture pushed, with its run and what commits of that run reported."""
+
+    dag_id: str
+    run_state: str
+    outcome: str | None
+
+
+def read_captures_of(session: Session, dag_ids: Collection[str], consumer: str) -> list[StoredCapture]:
+    """Read the records of one consumer in the newest runs of some DAGs, newest first."""
+    in_newest = (
+        select(*_COLUMNS, XComModel.dag_id, XComModel.key, DagRun.state)
+        .join(DagRun, XComModel.dag_run_id == DagRun.id)
+        .where(XComModel.dag_id.in_(dag_ids))
+    )
+    records = session.execute(
+        in_newest.where(XComModel.key == "capture").order_by(DagRun.run_after.desc(), DagRun.id.desc()).limit(MAX_READ)
+    ).all()
+    own = [(row, xcom) for row in records if (xcom := _xcom(row)).consumer == consumer][:MAX_SHOWN]
+    runs = {row.run_id for row, _ in own}
+    commits = session.execute(in_newest.where(XComModel.key == "commit", XComModel.run_id.in_(runs)))
+    outcomes = {
+        (row.dag_id, row.run_id, each.get("capture_id")): str(each.get("outcome"))
+        for row in commits
+        for each in _reports(_xcom(row))
+    }
+    return [
+        StoredCapture(
+            run_id=xcom.run_id,
+            task_id=xcom.task_id,
+            map_index=xcom.map_index,
+            value=xcom.value,
+            dag_id=row.dag_id,
+            run_state=str(getattr(row.state, "value", row.state)),
+            outcome=outcomes.get((row.dag_id, row.run_id, xcom.capture_id)),
+        )
+        for row, xcom in own
+    ]
+
+
+def read_checkpoint(consumer: str) -> Checkpoint | None:
+    """Read the checkpoint of a consumer from a Variable: None if that cannot be read, or is elsewhere."""
+    if not consumer:
+        return None
+    with suppress(IpsError):
+        return VariableStore(ServerVariables()).read(consumer)
+    return None
+
+
 def read_status(consumer: str, capture_id: str) -> CaptureStatus:
-    """Read the status of a capture from a checkpoint in a Variable: unknown if that cannot be read, or is elsewhere."""
-    checkpoint = None
-    if consumer:
-        with suppress(IpsError):
-            checkpoint = VariableStore(ServerVariables()).read(consumer)
-    return capture_status(checkpoint, capture_id)
+    """Read the status of a capture from a checkpoint in a Variable: unknown if there is none."""
+    return capture_status(read_checkpoint(consumer), capture_id)
 
 
 def _read_xcoms(

@@ -1,8 +1,8 @@
-"""URLs of our record page and of Airflow's own pages, with the prefix under which a proxy serves this Airflow."""
+"""URLs of our pages and of Airflow's own pages, with the prefix under which a proxy serves this Airflow."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from airflow.configuration import conf
@@ -15,6 +15,48 @@ def record_page(dag_id: str, run_id: str, task_id: str, map_index: int | None = 
     """Return the URL of a capture's record page: for a mapped task all instances, unless one is named."""
     query = "" if map_index is None or map_index < 0 else "?" + urlencode({"map_index": map_index})
     return f"{_root()}{APP_PREFIX}/captures/{_path(dag_id, run_id, task_id)}{query}"
+
+
+_ICON: Final = (
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="{}" stroke-width="2" '
+    'stroke-linecap="round" stroke-linejoin="round"><path d="M4 7h9M4 12h6M4 17h4"/>'
+    '<path d="M17 6v12M13 14l4 4 4-4"/></svg>'
+)
+_ICON_COLOURS: Final = ("#25324d", "#e8edf5")
+
+
+def external_views() -> list[dict[str, Any]]:
+    """Describe the places in Airflow's UI where our pages are shown in a frame: its navigation, and tabs."""
+    light, dark = (f"data:image/svg+xml,{quote(_ICON.format(colour))}" for colour in _ICON_COLOURS)
+    # From Airflow 3.3 on the entry is in the navigation itself, and below it among the plugins.
+    common = {"name": "Incremental", "icon": light, "icon_dark_mode": dark, "nav_top_level": True}
+    start = f"{_root()}{APP_PREFIX}"
+    places = (
+        ("nav", "incremental", f"{start}/"),
+        ("dag", "incremental-dag", f"{start}/dags/{{DAG_ID}}"),
+        ("task", "incremental-task", f"{start}/dags/{{DAG_ID}}/tasks/{{TASK_ID}}"),
+    )
+    return [{**common, "destination": place, "url_route": route, "href": address} for place, route, address in places]
+
+
+def overview_page() -> str:
+    """Return the URL of the page *Incremental*."""
+    return f"{_root()}{APP_PREFIX}/"
+
+
+def consumer_page(dag_id: str, consumer: str) -> str:
+    """Return the URL of a consumer's page. Rights are checked on the DAG, so it is in the path."""
+    return f"{_root()}{APP_PREFIX}/consumers/{_path(dag_id)}?" + urlencode({"consumer": consumer})
+
+
+def dag_page(dag_id: str) -> str:
+    """Return the URL of Airflow's page of a DAG."""
+    return f"{_root()}/dags/{_path(dag_id)}"
+
+
+def definition_page(dag_id: str, task_id: str) -> str:
+    """Return the URL of Airflow's page of a task of a DAG, over all runs."""
+    return f"{dag_page(dag_id)}/tasks/{_path(task_id)}"
 
 
 def run_page(dag_id: str, run_id: str) -> str:

@@ -12,11 +12,14 @@ from airflow_provider_ips.core.positions import RunIdentity
 
 
 class CaptureState(StrEnum):
-    """Whether a capture is pending, committed or superseded; UNKNOWN if the checkpoint does not contain it."""
+    """What became of a capture; UNKNOWN if the checkpoint does not contain it."""
 
     PENDING = "pending"
     COMMITTED = "committed"
     SUPERSEDED = "superseded"
+    GIVEN_UP = "given up"
+    """It was pending when a person abandoned it, or moved the checkpoint back. Its commit would fail."""
+
     UNKNOWN = "unknown"
 
 
@@ -54,6 +57,10 @@ def capture_status(checkpoint: Checkpoint | None, capture_id: str) -> CaptureSta
     later = next((c for c in _newest_first(checkpoint) if capture_id in c.supersedes), None)
     if later is not None:
         return CaptureStatus(state=CaptureState.SUPERSEDED, superseded_by=later.run)
+    left = next((c for c in checkpoint.uncommitted if capture_id in c.supersedes), None)
+    if left is not None:
+        verb = _intervention_since(checkpoint, left.started_at_ms)
+        return CaptureStatus(state=CaptureState.GIVEN_UP, supersedes=left.supersedes, intervention=verb)
     return CaptureStatus(state=CaptureState.UNKNOWN)
 
 

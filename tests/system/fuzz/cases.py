@@ -130,17 +130,16 @@ def _read_params(rng: Random) -> object:
 
 
 def _render_record(rng: Random) -> object:
-    from airflow_provider_ips.ui.app import _with_html
-    from airflow_provider_ips.ui.capture_page import CapturePage, status_word
+    from airflow_provider_ips.ui.capture_page import CapturePage, status_word, with_html
 
     raw = _odd(SHAPES[rng.choice(("record", "usual record"))], rng)
     try:
         record = CaptureRecord.from_json(raw)
     except PARSE_ERRORS as error:  # what the page shows then
-        return _with_html(CapturePage(map_index=-1, record=None, unreadable=explain(error), task_url="/"))
+        return with_html(CapturePage(map_index=-1, record=None, unreadable=explain(error), task_url="/"))
     status = CaptureStatus(state=rng.choice(list(CaptureState)))
-    word = status_word(record, status, None, rng.choice(("success", "failed", "running")))
-    return _with_html(CapturePage(map_index=-1, record=record, word=word, status=status, task_url="/")).html.encode()
+    word = status_word(record, None, rng.choice((None, "advanced", "superseded")), "success")
+    return with_html(CapturePage(map_index=-1, record=record, word=word, status=status, task_url="/")).html.encode()
 
 
 def _read_metadata(catalog: SqlCatalog, file: tuple[Path, bytes], rng: Random) -> object:

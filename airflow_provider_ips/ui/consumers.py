@@ -1,0 +1,390 @@
+"""The consumers that a reader may see, each with its state: what the overview and the consumer's page show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.configuration import conf
+
+from airflow_provider_ips.core.checkpoint.capture_status import capture_status
+from airflow_provider_ips.core.json_fields import PARSE_ERRORS, explain
+from airflow_provider_ips.core.record import Kind, Volume
+from airflow_provider_ips.core.results.capture_record import CaptureRecord
+from airflow_provider_ips.maintenance.server import Server
+from airflow_provider_ips.ui import urls
+from airflow_provider_ips.ui.capture_page import Link, status_word
+from airflow_provider_ips.ui.deployment import CaptureTask, Deployment, Document
+from airflow_provider_ips.ui.stored_runs import StoredCapture, find_captures, read_captures_of
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from airflow_provider_ips.core.checkpoint.document import Checkpoint
+    from airflow_provider_ips.core.checkpoint.entries import Capture, CommittedCapture
+    from airflow_provider_ips.core.positions import RunIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A word for the state of a consumer, its colour, what it means, and what to do."""
+
+    word: str
+    tone: str
+    meaning: str
+    next_step: str
+    urgency: int = 0
+    """Rows with a higher one come first."""
+
+
+_STATES: Final = (
+    State(
+        word="damaged",
+        tone="failed",
+        meaning="The checkpoint document cannot be read, so nothing is captured or committed.",
+        next_step="Restore the document from a backup, or remove it and set the position by Seed.",
+        urgency=90,
+    ),
+    State(
+        word="failed and uncommitted",
+        tone="failed",
+        meaning="A run captured a range and ended without a commit. No rows are lost: the checkpoint is still at the "
+        "start of the range.",
+        next_step="Clear the failed tasks of the run to process the same range. Or do nothing: the next run covers it.",
+        urgency=70,
+    ),
+    State(
+        word="green without commit",
+        tone="warning",
+        meaning="A run captured a range and ended as a success, but nothing was committed: the checkpoint is still at "
+        "the start of the range.",
+        next_step="Look at the commit task of the run: it was skipped, or marked by hand. The next run covers the "
+        "range again.",
+        urgency=65,
+    ),
+    State(
+        word="run deleted",
+        tone="warning",
+        meaning="A run captured a range, and was deleted before it committed.",
+        next_step="Nothing to do: the next run captures the range again.",
+        urgency=60,
+    ),
+    State(
+        word="no commit in its DAG",
+        tone="warning",
+        meaning="The DAG has this capture and no IpCommitOperator downstream of it, so its checkpoint never moves.",
+        next_step="Add an IpCommitOperator downstream of the job, and deploy the DAG.",
+        urgency=50,
+    ),
+    State(
+        word="moved",
+        tone="none",
+        meaning="The checkpoint was moved to another store. This document is what it was then.",
+        next_step="Look it up there: the command airflow ips show reads either store.",
+        urgency=15,
+    ),
+    State(
+        word="running",
+        tone="running",
+        meaning="A run has captured a range and is at work.",
+        next_step="Wait: its commit moves the checkpoint when every task in between has succeeded.",
+        urgency=30,
+    ),
+    State(
+        word="elsewhere",
+        tone="running",
+        meaning="A run of another Airflow captured a range. Whether it is still at work is not known here.",
+        next_step="Look there.",
+        urgency=40,
+    ),
+    State(
+        word="never ran",
+        tone="none",
+        meaning="A DAG has this capture, and no checkpoint is in a Variable: it has not committed yet, or keeps its "
+        "checkpoint in Iceberg.",
+        next_step="Trigger the DAG, or seed a position before its first run.",
+        urgency=20,
+    ),
+    State(
+        word="idle",
+        tone="success",
+        meaning="Everything that was captured is committed.",
+        next_step="Nothing to do.",
+    ),
+)
+STATES: Final[Mapping[str, State]] = {state.word: state for state in _STATES}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumer:
+    """One consumer as it is shown."""
+
+    name: str
+    dag_id: str
+    """The DAG that is linked, and by which its page is found."""
+
+    dag_ids: frozenset[str]
+    """All DAGs that it concerns: only those who may read all of them see it."""
+
+    state: State
+    task: CaptureTask | None = None
+    checkpoint: Checkpoint | None = None
+    problem: str = ""
+    is_paused: bool = False
+    has_dag: bool = True
+
+    @property
+    def task_id(self) -> str:
+        if self.task is not None:
+            return self.task.task_id
+        return self.name.removeprefix(f"{self.dag_id}.") if self.name.startswith(f"{self.dag_id}.") else ""
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The labels of its sources: those that it has positions in, or else those that its DAG names."""
+        if self.checkpoint is not None and self.checkpoint.positions:
+            return tuple(each.source.label for each in self.checkpoint.positions)
+        return tuple(source.label for source in self.task.sources) if self.task else ()
+
+    @property
+    def committed_at_ms(self) -> int | None:
+        history = self.checkpoint.history if self.checkpoint else ()
+        return history[-1].committed_at_ms if history else None
+
+    @property
+    def pending_run(self) -> RunIdentity | None:
+        pending = self.checkpoint.pending if self.checkpoint else None
+        return None if pending is None else pending.run
+
+
+def find_consumers(deployment: Deployment, may_read: Callable[[frozenset[str]], bool]) -> list[Consumer]:
+    """Find the consumers whose DAGs may all be read: one for each document, and for each capture that has none.
+
+    :param may_read: Whether the reader may read all of some DAGs, existing or not.
+    """
+    visible = [(document, task, dag_ids) for document, task, dag_ids in _found(deployment) if may_read(dag_ids)]
+    runs = {c.pending.run for document, _, _ in visible if (c := document.checkpoint) is not None and c.pending}
+    states = Server().states_of(runs)
+    consumers = [_consumer(deployment, document, task, dag_ids, states) for document, task, dag_ids in visible]
+    return sorted(consumers, key=lambda each: (-each.state.urgency, each.name))
+
+
+def _found(deployment: Deployment) -> Iterator[tuple[Document, CaptureTask | None, frozenset[str]]]:
+    by_name = {task.consumer: task for task in deployment.captures}
+    mapped = [task for task in deployment.captures if task.is_mapped]
+    seen = set[str]()
+    for document in deployment.documents:
+        name = document.consumer or ""
+        task = by_name.get(name) or next((each for each in mapped if each.makes(name)), None)
+        seen.add(task.consumer if task else name)
+        yield document, task, _dag_ids(document, task, deployment)
+    for task in deployment.captures:
+        if task.consumer not in seen:
+            yield Document(place="", consumer=task.consumer), task, frozenset({task.dag_id})
+
+
+def _dag_ids(document: Document, task: CaptureTask | None, deployment: Deployment) -> frozenset[str]:
+    """Every DAG that a document is about: those of its runs, that of its capture, or that which its name begins with.
+
+    DAGs that are deleted count only if no other is left, because there are no rights on them to give.
+    """
+    runs = () if document.checkpoint is None else document.checkpoint.captures
+    named = {capture.run.dag_id for capture in runs if capture.run is not None and capture.run.run_after}
+    named |= {task.dag_id} if task else set()
+    consumer = document.consumer or document.place
+    named.update(prefix for prefix in _prefixes(consumer) if prefix in deployment.dag_ids)
+    present = deployment.dag_ids & named
+    return present or frozenset(named) or frozenset({consumer.rpartition(".")[0] or consumer})
+
+
+def _prefixes(consumer: str) -> Iterable[str]:
+    parts = consumer.split(".")
+    return (".".join(parts[:length]) for length in range(1, len(parts)))
+
+
+def _consumer(
+    deployment: Deployment,
+    document: Document,
+    task: CaptureTask | None,
+    dag_ids: frozenset[str],
+    states: Mapping[RunIdentity, str],
+) -> Consumer:
+    checkpoint = document.checkpoint
+    dag_id = _main_dag(checkpoint, task, dag_ids)
+    return Consumer(
+        name=document.consumer or document.place,
+        dag_id=dag_id,
+        dag_ids=dag_ids,
+        state=STATES[_word(document, task, states)],
+        task=task,
+        checkpoint=checkpoint,
+        problem=document.problem,
+        is_paused=deployment.paused.get(dag_id, False),
+        has_dag=dag_id in deployment.paused,
+    )
+
+
+def _main_dag(checkpoint: Checkpoint | None, task: CaptureTask | None, dag_ids: frozenset[str]) -> str:
+    if task is not None:
+        return task.dag_id
+    runs = () if checkpoint is None else (*checkpoint.begun, *reversed(checkpoint.history))
+    latest = next((each.run.dag_id for each in runs if each.run is not None and each.run.dag_id in dag_ids), None)
+    return latest or min(dag_ids)
+
+
+def _word(document: Document, task: CaptureTask | None, states: Mapping[RunIdentity, str]) -> str:
+    checkpoint = document.checkpoint
+    if document.problem:
+        return "damaged"
+    if checkpoint is not None and checkpoint.moved_to is not None:
+        return "moved"
+    if checkpoint is not None and checkpoint.pending is not None:
+        return _word_of_pending(checkpoint.pending.run, task, states)
+    if task is not None and not task.has_commit:
+        return "no commit in its DAG"
+    return "never ran" if checkpoint is None or checkpoint.is_blank else "idle"
+
+
+def _word_of_pending(run: RunIdentity, task: CaptureTask | None, states: Mapping[RunIdentity, str]) -> str:
+    here = conf.get("api", "base_url", fallback="") or None
+    if run.deployment not in (None, here):
+        return "elsewhere"
+    state = states.get(run)
+    if state in ("queued", "running"):
+        return "running"
+    if task is not None and not task.has_commit:
+        return "no commit in its DAG"
+    if state is None:
+        return "run deleted"
+    return "green without commit" if state == "success" else "failed and uncommitted"
+
+
+_UNKNOWN: Final = Volume(files=None, records=None, size_bytes=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedRange:
+    """The range of one source in a row of captures."""
+
+    source: str
+    kind: Kind
+    from_snapshot: int | None
+    to_snapshot: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureRow:
+    """One capture in the list of a consumer. Without a record, amounts are unknown."""
+
+    word: str
+    run: Link | None
+    record: Link | None
+    at_ms: int | None = None
+    ranges: tuple[CapturedRange, ...] = ()
+    captured: Volume = _UNKNOWN
+    table: Volume = _UNKNOWN
+    covers: tuple[Link, ...] = ()
+    superseded_by: Link | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedTable:
+    """An ICDC table that the checkpoint names."""
+
+    name: str
+    at_ms: int | None
+    holds: str
+
+
+def list_captures(session: Session, consumer: Consumer, may_read: Callable[[frozenset[str]], bool]) -> list[CaptureRow]:
+    """List the captures of a consumer, newest first: those with a record, and older ones that its checkpoint remembers.
+
+    :param may_read: Whether the reader may read all of some DAGs.
+    """
+    stored = read_captures_of(session, consumer.dag_ids, consumer.name)
+    checkpoint = consumer.checkpoint
+    by_id: dict[str, Capture] = {} if checkpoint is None else {c.capture_id: c for c in checkpoint.captures}
+    covered = {known for capture in by_id.values() for known in capture.supersedes}
+    places = {x.value: x for dag_id in consumer.dag_ids for x in find_captures(session, dag_id, covered)}
+    rows = [_row_of_record(each, consumer, by_id, places, may_read) for each in stored]
+    recorded = {each.capture_id for each in stored}
+    history = () if checkpoint is None else reversed(checkpoint.history)
+    return [*rows, *(_row_of_entry(entry) for entry in history if entry.capture_id not in recorded)]
+
+
+def _row_of_record(
+    stored: StoredCapture,
+    consumer: Consumer,
+    by_id: Mapping[str, Capture],
+    places: Mapping[str, Any],
+    may_read: Callable[[frozenset[str]], bool],
+) -> CaptureRow:
+    run = Link(text=stored.run_id, url=urls.run_page(stored.dag_id, stored.run_id))
+    page = urls.record_page(stored.dag_id, stored.run_id, stored.task_id, stored.map_index)
+    try:
+        record = CaptureRecord.from_json(stored.value)
+    except PARSE_ERRORS as error:
+        return CaptureRow(word="unreadable", run=run, record=Link(text="record", url=page), problem=explain(error))
+    entry, status = by_id.get(stored.capture_id), capture_status(consumer.checkpoint, stored.capture_id)
+    links = [places[known] for known in (entry.supersedes if entry else ()) if known in places]
+    by = status.superseded_by
+    return CaptureRow(
+        word=status_word(record, consumer.checkpoint, stored.outcome, stored.run_state),
+        run=run,
+        record=Link(text="record", url=page),
+        at_ms=getattr(entry, "committed_at_ms", None) or getattr(entry, "started_at_ms", None),
+        ranges=tuple(_range(each.source.label, each.kind, each) for each in record.sources),
+        captured=Volume.total(each.captured for each in record.sources),
+        table=Volume.total(each.table for each in record.sources),
+        covers=tuple(
+            Link(text=each.run_id, url=urls.record_page(stored.dag_id, each.run_id, each.task_id, each.map_index))
+            for each in links
+            if each.run_id != stored.run_id
+        ),
+        superseded_by=Link(text=by.run_id, url=urls.run_page(by.dag_id, by.run_id))
+        if by is not None and may_read(frozenset({by.dag_id}))
+        else None,
+    )
+
+
+def _row_of_entry(entry: CommittedCapture) -> CaptureRow:
+    run = entry.run
+    return CaptureRow(
+        word="seeded" if run is None else "committed" if entry.wrote else "nothing to process",
+        run=None if run is None else Link(text=run.run_id, url=urls.run_page(run.dag_id, run.run_id)),
+        record=None,
+        at_ms=entry.committed_at_ms,
+        ranges=tuple(_range(each.source.label, each.kind, each) for each in entry.ranges),
+    )
+
+
+def _range(source: str, kind: Kind, taken: Any) -> CapturedRange:  # noqa: ANN401 - a range in a document or in a record
+    start = taken.from_exclusive
+    return CapturedRange(
+        source=source,
+        kind=kind,
+        from_snapshot=None if start is None else start.snapshot_id,
+        to_snapshot=taken.to_inclusive.snapshot_id,
+    )
+
+
+def list_tables(checkpoint: Checkpoint | None) -> list[CapturedTable]:
+    """List the ICDC tables that are kept for a consumer. Whether each still exists, only its catalog knows."""
+    if checkpoint is None:
+        return []
+    made = {table: capture for capture in checkpoint.captures for table in capture.icdc_tables}
+    kept = dict.fromkeys(checkpoint.retained, "kept until the next commit")
+    if checkpoint.history:
+        kept |= dict.fromkeys(checkpoint.history[-1].icdc_tables, "captured by the newest commit")
+    if checkpoint.pending is not None:
+        kept |= dict.fromkeys(checkpoint.pending.icdc_tables, "captured and not committed")
+    return [
+        CapturedTable(
+            name=table,
+            at_ms=getattr(made.get(table), "started_at_ms", None) or getattr(made.get(table), "committed_at_ms", None),
+            holds=holds,
+        )
+        for table, holds in kept.items()
+    ]

@@ -1,0 +1,427 @@
+"""The page *Incremental*, requested from Airflow's API server as by a browser: rows, states, and who sees them."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from html import unescape
+
+import pytest
+from airflow.models.variable import Variable
+
+from airflow_provider_ips import IpCaptureOperator
+from airflow_provider_ips.core.checkpoint import manual_changes
+from airflow_provider_ips.core.checkpoint.document import Checkpoint
+from airflow_provider_ips.core.checkpoint.entries import (
+    CommittedCapture,
+    PendingCapture,
+    SourcePosition,
+    SourceRange,
+)
+from airflow_provider_ips.core.identifiers import Source, variable_key
+from airflow_provider_ips.core.positions import Position, RunIdentity
+from airflow_provider_ips.core.record import Kind
+from tests.airflow.per_dag_rights import airflow_app, client, counted_queries
+from tests.kit.airflow import sync
+from tests.kit.people import remove
+from tests.kit.pipelines import Job, checkpoint_of, default_store, for_each, incremental, left_running
+from tests.kit.tables import append, create
+
+__all__ = ["airflow_app", "client"]
+
+ATTACK = '<script>alert("x")</script>'
+FIRST_DAY = datetime(2027, 3, 1, tzinfo=UTC)  # no other test of this folder has runs then
+
+
+def text_of(answer):
+    """What a person reads, without tags."""
+    body = re.sub(r"<(style|script)>.*?</\1>", "", answer.text, flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())
+
+
+def row_of(answer, dag_id):
+    """The row of a consumer, by its DAG."""
+    rows = re.findall(r"<tr data-state.*?</tr>", answer.text, flags=re.DOTALL)
+    found = [" ".join(unescape(re.sub(r"<[^>]+>", " ", row)).split()) for row in rows if f">{dag_id}<" in row]
+    return found[0] if found else None
+
+
+def position(number):
+    return Position(table_uuid="u", snapshot_id=10**18 + number, sequence_number=number, committed_at_ms=number)
+
+
+def document(consumer, *, dag_id=None, commits=3, pending=None):
+    """A checkpoint as a capture of one table leaves it."""
+    run = RunIdentity(dag_id=dag_id or consumer.rpartition(".")[0], run_id="r", map_index=-1, run_after="t")
+    taken = [
+        SourceRange(
+            source=Source("db.t"),
+            kind=Kind.RANGE,
+            from_exclusive=position(n),
+            to_inclusive=position(n + 1),
+            icdc_table=None,
+        )
+        for n in range(commits)
+    ]
+    history = [
+        CommittedCapture(capture_id=f"{consumer}{n}", run=run, ranges=(each,), committed_at_ms=n)
+        for n, each in enumerate(taken)
+    ]
+    return Checkpoint(
+        consumer=consumer,
+        revision=1,
+        positions=(SourcePosition(source=Source("db.t"), position=position(commits)),),
+        pending=pending,
+        history=tuple(history),
+    )
+
+
+def store(checkpoint):
+    Variable.set(variable_key(checkpoint.consumer), checkpoint.to_text())
+
+
+def pause(dag_id, *, paused=True):
+    """Turn the switch of a DAG."""
+    from airflow.models.dag import DagModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+
+    with create_session() as session:
+        session.execute(update(DagModel).where(DagModel.dag_id == dag_id).values(is_paused=paused))
+
+
+@pytest.fixture
+def story(lake, run_dag):
+    """DAGs over tables with rows: ``story("name")`` makes one, ``story.run(dag)`` runs it."""
+
+    class Story:
+        job = Job(lake)
+        days = 0
+
+        def __call__(self, name, **options):
+            append(create(lake, f"db.{name}"), [1, 2, 3])
+            dag = incremental(name, f"db.{name}", self.job, **options)
+            sync(dag)
+            pause(name, paused=False)
+            return dag
+
+        def run(self, dag, **options):
+            self.days += 1
+            return run_dag(dag, at=FIRST_DAY + timedelta(days=self.days), **options)
+
+        def gain(self, dag):
+            append(lake.load_table(f"db.{dag.dag_id}"), [4, 5])
+
+    return Story()
+
+
+def test_each_consumer_has_a_row_with_its_state(client, story, lake):
+    idle, failed, green = story("pages_idle"), story("pages_failed"), story("pages_green")
+    story("pages_fresh")
+    story.run(idle)
+    story.run(green)
+    story.job.fails = True
+    story.run(failed)
+    story.gain(green)
+    without_commit = story.run(green)
+    story.job.fails = False
+    end(without_commit, "success")
+    append(create(lake, "db.lonely"), [1])
+    story.run(alone("pages_lonely", "db.lonely"))
+
+    answer = client("/ips/")
+
+    assert answer.status_code == 200
+    assert row_of(answer, "pages_idle").startswith("pages_idle capture idle db.pages_idle 20")
+    assert "failed and uncommitted manual__" in row_of(answer, "pages_failed")
+    assert "green without commit manual__" in row_of(answer, "pages_green")
+    assert "never ran db.pages_fresh none yet" in row_of(answer, "pages_fresh")
+    assert "no commit in its DAG" in row_of(answer, "pages_lonely")
+
+
+def alone(dag_id, source):
+    """A capture that nothing commits."""
+    from airflow.sdk import DAG
+
+    with DAG(dag_id, schedule=None) as dag:
+        IpCaptureOperator(task_id="capture", source_tables=source, iceberg_conn_id="lake")
+    sync(dag)
+    return dag
+
+
+def end(ran, state):
+    """Mark a run by hand, as people do."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+
+    with create_session() as session:
+        session.execute(update(DagRun).where(DagRun.id == ran.dag_run.id).values(state=state))
+
+
+def test_a_run_at_work_and_a_deleted_one_are_told_apart(client, story):
+    dag = story("pages_busy")
+    story.job.fails = True
+    ran = story.run(dag)
+
+    with left_running(ran):
+        assert "running" in row_of(client("/ips/"), "pages_busy")
+    remove(ran)
+
+    assert "run deleted" in row_of(client("/ips/"), "pages_busy")
+
+
+def test_a_paused_dag_is_said_to_be_paused(client, story):
+    story("pages_paused")
+    pause("pages_paused")
+
+    assert "never ran paused" in row_of(client("/ips/"), "pages_paused")
+
+
+def test_each_instance_of_a_mapped_capture_has_a_row(client, lake, run_dag):
+    for name in ("db.a", "db.b"):
+        append(create(lake, name), [1])
+    run_dag(for_each("pages_mapped", ["db.a", "db.b"], Job(lake)))
+
+    shown = text_of(client("/ips/dags/pages_mapped"))
+
+    assert "2 consumers" in shown
+    assert "pages_mapped.one.capture.db.a" in shown
+
+
+def test_a_damaged_document_is_a_row_and_not_an_error(client, story):
+    dag = story("pages_damaged")
+    for text in ("{", '{"consumer": "pages_damaged.capture"}', "[]", '"x"', "null", "[" * 50_000):
+        Variable.set(variable_key("pages_damaged.capture"), text)
+        answer = client("/ips/")
+
+        assert answer.status_code == 200
+        assert "damaged" in text_of(answer)
+    story.run(dag)
+
+
+def test_names_are_shown_as_text(client, story):
+    store(document(f"{ATTACK}.capture"))
+
+    answer = client("/ips/")
+
+    assert ATTACK not in answer.text
+    assert ATTACK in text_of(answer) or "&lt;script&gt;" in answer.text
+    assert answer.text.count("<script") == 1
+
+
+def test_a_reader_sees_the_consumers_of_permitted_dags_only(client, story):
+    """Neither names nor numbers of others, on any page; a consumer that DAGs share is for readers of all."""
+    for name in ("pages_mine", "pages_secret"):
+        story.run(story(name))
+    store(document("pages_shared", dag_id="pages_mine", pending=pending_of("pages_secret")))
+    store(document("a_consumer_of_nobody"))
+    store(document("pages_deleted.capture", dag_id="pages_deleted"))
+
+    everything = text_of(client("/ips/", role="VIEWER"))
+    mine = text_of(client("/ips/", user="only:pages_mine", role="VIEWER"))
+
+    for name in ("pages_mine", "pages_secret", "pages_shared", "a_consumer_of_nobody", "pages_deleted"):
+        assert name in everything
+        assert (name in mine) is (name == "pages_mine")
+    assert client("/ips/dags/pages_secret", user="only:pages_mine", role="VIEWER").status_code == 403
+
+
+def pending_of(dag_id):
+    return PendingCapture(
+        capture_id="p",
+        run=RunIdentity(dag_id=dag_id, run_id="r", map_index=-1, run_after="t"),
+        ranges=(),
+        started_at_ms=1,
+    )
+
+
+def routes_of(app):
+    """Every route of ours, with names put in."""
+    (mount,) = (route for route in app.routes if getattr(route, "path", "") == "/ips")
+    return [(method, f"/ips{route.path}") for route in mount.app.routes for method in sorted(route.methods)]
+
+
+@pytest.mark.parametrize(("role", "status"), [("nobody", 401), (None, 403)])
+def test_no_route_answers_without_a_login_or_without_rights(airflow_app, client, story, role, status):
+    """Airflow mounts a plugin's app unguarded: whatever route it has must check by itself."""
+    story.run(story("pages_guarded"))
+    routes = routes_of(airflow_app)
+
+    assert len(routes) >= 4
+    for method, path in routes:
+        filled = re.sub(r"{dag_id}", "pages_guarded", re.sub(r"{(?!dag_id)\w+}", "capture", path))
+        answer = client(filled, role=role, data=None if method == "GET" else {"consumer": "pages_guarded.capture"})
+        assert (path, answer.status_code) == (path, status)
+        assert "db.pages_guarded" not in answer.text
+
+
+def test_a_thousand_consumers_take_few_queries(client, run_dag):
+    """And parse once: a second look reads no document that stayed the same."""
+    for number in range(1000):
+        store(document(f"many_{number}.capture", commits=1))
+
+    with counted_queries() as queries:
+        answer = client("/ips/")
+
+    assert text_of(answer).count("many_") >= 1000
+    assert len(queries) < 50
+
+
+def test_airflow_shows_the_pages_in_its_navigation_and_in_tabs(client, monkeypatch):
+    from airflow_provider_ips.ui.urls import external_views
+
+    (plugin,) = (p for p in client("/api/v2/plugins").json()["plugins"] if p["name"] == "ips")
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://example.org/team/airflow/")
+
+    assert [(view["destination"], view["href"]) for view in plugin["external_views"]] == [
+        ("nav", "/ips/"),
+        ("dag", "/ips/dags/{DAG_ID}"),
+        ("task", "/ips/dags/{DAG_ID}/tasks/{TASK_ID}"),
+    ]
+    assert {view["href"].partition("/ips/")[0] for view in external_views()} == {"/team/airflow"}
+
+
+def test_a_dag_without_captures_says_so_in_its_tab(client):
+    answer = client("/ips/dags/something_else/tasks/work")
+
+    assert answer.status_code == 200
+    assert "Nothing here is incremental" in text_of(answer)
+
+
+def test_links_lead_out_of_the_frame_and_know_the_prefix(client, story, monkeypatch):
+    story.run(story("pages_links"))
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://example.org/team/airflow/")
+
+    answer = client(consumer_page("pages_links"))
+
+    assert '<a target="_top" href="/team/airflow/dags/pages_links">' in answer.text
+    assert '<a target="_top" href="/team/airflow/dags/pages_links/tasks/capture">' in answer.text
+    assert 'href="/team/airflow/ips/"' in answer.text
+
+
+def consumer_page(dag_id, consumer=None):
+    from urllib.parse import urlencode
+
+    return f"/ips/consumers/{dag_id}?" + urlencode({"consumer": consumer or f"{dag_id}.capture"})
+
+
+def captures_in(answer):
+    """The words of the listed captures, newest first."""
+    listed = answer.text.partition("Captures</h2>")[2].partition("</table>")[0]
+    return re.findall(r'<span class="badge [a-z]+">([^<]+)</span>', listed)
+
+
+def test_a_consumer_is_shown_with_its_captures_and_settings(client, story):
+    dag = story("pages_one")
+    story.run(dag)
+    story.gain(dag)
+    ran = story.run(dag)
+
+    answer = client(consumer_page("pages_one"))
+    shown = text_of(answer)
+
+    assert answer.status_code == 200
+    assert "idle Everything that was captured is committed. What to do now: Nothing to do." in shown
+    assert captures_in(answer) == ["committed", "committed"]
+    assert str(ran.xcom("capture")["sources"][0]["to"]["snapshot_id"]) in shown
+    assert "iceberg conn id lake" in shown
+    assert answer.text.count('class="fill"') == 2
+    assert f'href="/ips/captures/pages_one/{ran.dag_run.run_id}/capture"'.replace(":", "%3A").replace("+", "%2B") in (
+        answer.text
+    )
+
+
+def test_a_superseded_capture_and_the_one_that_covers_it_are_linked(client, story):
+    dag = story("pages_twice")
+    story.job.fails = True
+    story.run(dag)
+    story.job.fails = False
+    story.gain(dag)
+    story.run(dag)
+
+    answer = client(consumer_page("pages_twice"))
+
+    assert captures_in(answer) == ["committed", "superseded"]
+    assert "covers manual__" in text_of(answer)
+    assert "superseded by manual__" in text_of(answer)
+
+
+def test_what_was_rewound_or_given_up_is_said_to_be_after_the_fact(client, story):
+    """A commit that a person has undone is not a commit any more."""
+    dag = story("pages_undone")
+    story.run(dag)
+    story.gain(dag)
+    second = story.run(dag)
+    by_hand("pages_undone.capture", lambda before: manual_changes.rewind(before, capture_id=second.xcom("capture_id")))
+    rewound = client(consumer_page("pages_undone"))
+    story.job.fails = True
+    story.run(dag)
+    failed = client(consumer_page("pages_undone"))
+    by_hand("pages_undone.capture", manual_changes.abandon)
+    given_up = client(consumer_page("pages_undone"))
+
+    assert captures_in(rewound) == ["rewound", "committed"]
+    assert captures_in(failed)[0] == "not committed"
+    assert captures_in(given_up) == ["given up", "rewound", "committed"]
+    assert "Changed by hand" in text_of(given_up)
+    assert "tester by hand" in text_of(given_up)
+
+
+def by_hand(consumer, change):
+    """Change a checkpoint as a command does."""
+    before = checkpoint_of(consumer)
+    after = manual_changes.with_intervention(change(before), who="tester", verb="by hand", now_ms=1)
+    default_store().write(after, expected_revision=before.revision)
+
+
+def test_a_dry_run_is_listed_as_one(client, story):
+    dag = story("pages_dry")
+    story.run(dag)
+    story.gain(dag)
+    story.run(dag, conf={"ips_dry_run": True})
+
+    assert captures_in(client(consumer_page("pages_dry"))) == ["dry run", "committed"]
+
+
+def test_captures_whose_xcoms_are_deleted_are_listed_from_the_checkpoint(client, story):
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete
+
+    story.run(story("pages_forgotten"))
+    with create_session() as session:
+        session.execute(delete(XComModel).where(XComModel.dag_id == "pages_forgotten"))
+
+    assert captures_in(client(consumer_page("pages_forgotten"))) == ["committed"]
+
+
+def test_the_page_of_a_consumer_is_for_readers_of_all_its_dags(client, story):
+    story.run(story("pages_half"))
+    story("pages_other_half")
+    store(document("pages_joint", dag_id="pages_half", pending=pending_of("pages_other_half")))
+    page = consumer_page("pages_half", "pages_joint")
+
+    assert client(page, role="VIEWER").status_code == 200
+    hidden = client(page, user="only:pages_half", role="VIEWER")
+    assert hidden.status_code == 404
+    assert "pages_other_half" not in hidden.text
+
+
+@pytest.mark.parametrize("consumer", ["nobody", ATTACK])
+def test_an_unknown_consumer_has_a_page_that_says_so(client, story, consumer):
+    story("pages_known")
+
+    answer = client(consumer_page("pages_known", consumer))
+
+    assert answer.status_code == 404
+    assert "There is no consumer" in text_of(answer)
+    assert ATTACK not in answer.text
+
+
+def test_a_damaged_document_has_a_page(client, story):
+    story("pages_broken")
+    Variable.set(variable_key("pages_broken.capture"), '{"consumer": "pages_broken.capture"}')
+
+    answer = client(consumer_page("pages_broken"))
+
+    assert answer.status_code == 200
+    assert "damaged The checkpoint document cannot be read" in text_of(answer)
