@@ -27,6 +27,10 @@ SHOWN_WHOLE = MAX_TABLE_NAME - NAME_DIGEST - 2
 MAX_VARIABLE_KEY = 250
 """Airflow's column for Variable keys."""
 
+BRANCH_PREFIX: Final = "ips_"
+_PLACES_AFTER_MAIN: Final = (11, 15)
+_BRANCH_NAME: Final = re.compile(rf"(?P<table>.+)\.branch_(?P<branch>{BRANCH_PREFIX}[a-z0-9_]+)")
+
 XCOM_KEY_PATTERN = re.compile(r"[A-Za-z0-9_.\-]+")
 _UNREADABLE = re.compile(r"[^a-z0-9]+")
 
@@ -135,6 +139,44 @@ def icdc_table_name(source: Source, capture_id: str, role: str = "") -> str:
     suffix = "_" + digest(source.label, capture_id, role, length=20)
     prefix = f"{source.label}_{role}" if role else source.label
     return readable(prefix, limit=MAX_TABLE_NAME - len(suffix)) + suffix
+
+
+def _after_main(stem: str) -> str:
+    """Append two digits by which the name comes after ``main`` when Java iterates over a table's branches.
+
+    Iceberg before 1.10 takes the first branch for main when an expiry finds that the others were removed meanwhile, and
+    deletes live files if that is wrong. A hash map of 2, 4, 8, 16 … 128 places has ``main`` in 0, 2, 2, 10 … 10, and
+    a name whose spread hash ends in 11 or 15 in a later one.
+    """
+    for number in range(256):
+        hashed = 0
+        for character in (name := f"{stem}{number:02x}"):
+            hashed = (31 * hashed + ord(character)) & 0xFFFFFFFF
+        if (hashed ^ hashed >> 16) & 15 in _PLACES_AFTER_MAIN:
+            return name
+    raise AssertionError(f"no digits fit {stem}")
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedBranch:
+    """A branch of a source that holds one capture, as engines name it: ``db.t.branch_ips_db_t_1f0c8a3b5d7e``."""
+
+    table: str
+    branch: str
+
+    @classmethod
+    def of_capture(cls, source: Source, capture_id: str, role: str = "") -> Self:
+        """Name the branch of one source in one capture: readable first, unique by its hash."""
+        return cls(source.table, _after_main(f"{BRANCH_PREFIX}{icdc_table_name(source, capture_id, role)}"))
+
+    @classmethod
+    def parse(cls, name: str) -> Self | None:
+        """Read the name that engines use; None for the name of a table."""
+        match = _BRANCH_NAME.fullmatch(name)
+        return cls(match["table"], match["branch"]) if match else None
+
+    def __str__(self) -> str:
+        return f"{self.table}.branch_{self.branch}"
 
 
 def name_digest(consumer: str) -> str:

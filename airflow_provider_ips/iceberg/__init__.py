@@ -13,8 +13,8 @@ from airflow_provider_ips.versions import refuse_unsupported
 
 if TYPE_CHECKING:
     from airflow_provider_ips.iceberg.api import capture
+    from airflow_provider_ips.iceberg.branches.branch import drop_icdc
     from airflow_provider_ips.iceberg.estimation import estimate
-    from airflow_provider_ips.iceberg.icdc.leftovers import drop_icdc
     from airflow_provider_ips.iceberg.icdc.lost_files import find_losses
     from airflow_provider_ips.iceberg.partitions.partition_sets import captured_partitions
 
@@ -23,7 +23,7 @@ __all__ = ["capture", "captured_partitions", "drop_icdc", "estimate", "find_loss
 _HOMES = {
     "capture": "airflow_provider_ips.iceberg.api",
     "captured_partitions": "airflow_provider_ips.iceberg.partitions.partition_sets",
-    "drop_icdc": "airflow_provider_ips.iceberg.icdc.leftovers",
+    "drop_icdc": "airflow_provider_ips.iceberg.branches.branch",
     "estimate": "airflow_provider_ips.iceberg.estimation",
     "find_losses": "airflow_provider_ips.iceberg.icdc.lost_files",
 }

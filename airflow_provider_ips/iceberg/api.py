@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_ips.core.errors import GapError, InputError
 from airflow_provider_ips.core.history.selections import CapturePlan
 from airflow_provider_ips.core.history.snapshots import position_of
-from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.identifiers import CapturedBranch, Source, digest
 from airflow_provider_ips.core.lineage.expired_history import position_from_manifests, position_from_old_metadata
 from airflow_provider_ips.core.planning.plan import plan_between, plan_capture, with_evidence
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.results.capture_record import SourceRecord
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+from airflow_provider_ips.iceberg.branches.captures import PreparedBranches, check_source
 from airflow_provider_ips.iceberg.gc_pause import gc_paused
 from airflow_provider_ips.iceberg.icdc.namespace import check_icdc_namespace
-from airflow_provider_ips.iceberg.icdc.tables import prepare_icdc
+from airflow_provider_ips.iceberg.icdc.tables import PreparedIcdc, prepare_icdc
 from airflow_provider_ips.iceberg.partitions.narrowing import narrow, nothing_selected, refuse_moved_rows
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource, open_source, position_at
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from pyiceberg.catalog import Catalog
+
+
+ICDC: Final = "ICDC"
+BRANCH: Final = "BRANCH"
 
 
 @gc_paused()
@@ -29,28 +37,33 @@ def capture(  # noqa: PLR0913 - the options of a capture, by keyword
     catalog: Catalog,
     table: str,
     *,
-    into: str,
+    into: str | None = None,
+    mode: str = "ICDC",
     since: int | str | Position | None = None,
     until: int | str | None = None,
     partitions: str | None = None,
     dry_run: bool = False,
     branch: str = "main",
     location: str | None = None,
+    lease: timedelta | None = None,
     **settings: Any,
 ) -> SourceRecord:
-    """Make an ICDC table of what was added to a table, and return its record.
+    """Make an ICDC table, or a branch, of what was added to a table, and return its record.
 
-    With all three ``data_operations`` a second table, ``<into>_before``, holds the changed and removed rows as they
+    With all three ``data_operations`` a second one, ``<into>_before``, holds the changed and removed rows as they
     were before.
 
     :param catalog: a PyIceberg catalog
     :param table: the source, as ``namespace.table``
-    :param into: the ICDC table to make, as ``namespace.table``. No data file is copied or opened
+    :param into: the ICDC table to make, as ``namespace.table``. No data file is copied or opened. In mode ``"BRANCH"``
+        it may be left out: the branch is named ``ips_…``, and by ``into`` if several captures of one range are wanted
+    :param mode: ``"ICDC"``, or ``"BRANCH"``: the rows are in a branch of the source, which the record names
     :param since: the snapshot after which to capture; or the ``to_inclusive`` of an earlier record, which can be used
         even if that snapshot has expired; None for all live files
     :param until: the last snapshot to capture; None for the head of the branch
     :param partitions: a filter on partition columns, such as ``day >= '2026-10-01'``: exactly its rows are captured
     :param dry_run: make no table, and return the record that it would have
+    :param lease: how long a branch holds the files of the source at least, unless it is dropped before; two days
     :param settings: any of :class:`~airflow_provider_ips.core.settings.CaptureSettings`
     """
     wanted = CaptureSettings(**settings)
@@ -60,22 +73,60 @@ def capture(  # noqa: PLR0913 - the options of a capture, by keyword
     if partitions is not None:
         refuse_moved_rows(source.name, plan, wanted, partitions)
         plan = _narrowed(source, plan, partitions)
+    names = _names(catalog, source, plan, wanted, mode=mode, into=into, location=location, lease=lease)
     makes_table = not (dry_run or plan.is_empty)
-    if makes_table:
-        check_icdc_namespace(catalog, into.rpartition(".")[0])
+    if makes_table and mode == ICDC:
+        check_icdc_namespace(catalog, names[0].rpartition(".")[0])
     prepared = prepare_icdc(
         catalog,
         source,
         plan,
         table=SourceTable(table, branch=branch),
         settings=wanted,
-        icdc_table=into if makes_table else None,
-        before_table=f"{into}_before" if makes_table and wanted.captures_changes else None,
-        identity={"into": into, **({} if partitions is None else {"partitions": partitions})},
+        icdc_table=names[0] if makes_table else None,
+        before_table=names[1] if makes_table and wanted.captures_changes else None,
+        identity={"into": names[0], **({} if partitions is None else {"partitions": partitions})},
         location=location,
         for_preview=dry_run,
+        as_kind=PreparedBranches if mode == BRANCH else PreparedIcdc,
     )
+    if isinstance(prepared, PreparedBranches) and lease is not None:
+        prepared = replace(prepared, lease=lease)
     return prepared.preview() if dry_run else prepared.publish()
+
+
+def _names(
+    catalog: Catalog,
+    source: IcebergSource,
+    plan: CapturePlan,
+    settings: CaptureSettings,
+    *,
+    mode: str,
+    into: str | None,
+    location: str | None,
+    lease: timedelta | None,
+) -> tuple[str, str]:
+    """What is to be made, and what of the rows before they were changed."""
+    if mode == ICDC:
+        if into is None or lease is not None:
+            raise InputError(
+                "a capture in mode ICDC " + ("needs a name" if into is None else "has no lease"),
+                consequence="It makes a table",
+                remedy='give into="namespace.table" and no lease, or mode="BRANCH"',
+            )
+        return into, f"{into}_before"
+    if mode != BRANCH:
+        raise InputError(f"mode={mode!r} is unknown", remedy='use "ICDC" or "BRANCH"')
+    check_source(catalog, source)
+    if location is not None:
+        raise InputError(
+            f"location={location!r} does not fit mode BRANCH",
+            consequence="A branch is where its source is",
+            remedy="leave it out",
+        )
+    named = into or digest(plan.selection, settings.selection_rules, str(plan.to_inclusive.snapshot_id))
+    names = (CapturedBranch.of_capture(Source(source.name, source.branch), named, role) for role in ("", "before"))
+    return str(next(names)), str(next(names))
 
 
 def _narrowed(source: IcebergSource, plan: CapturePlan, condition: str) -> CapturePlan:

@@ -182,11 +182,16 @@ TAKES = {
     take=st.sampled_from(sorted(TAKES)),
     codec=st.sampled_from(["null", "deflate", "zstandard"]),
     assigns=st.booleans(),
+    all_existing=st.booleans(),
 )
 def test_a_moved_entry_reads_as_it_did(
-    tmp_path: Path, *, seed: int, version: TableVersion, take: Take, codec: str, assigns: bool
+    tmp_path: Path, *, seed: int, version: TableVersion, take: Take, codec: str, assigns: bool, all_existing: bool
 ) -> None:
-    """For every format version, selection and codec: the same entries, and the counts that the new list gives."""
+    """
+    For every format version, selection and codec: the same entries, and the counts that the new list gives.
+
+    In a branch of the source only the status differs: all are EXISTING.
+    """
     rng = rng_of(seed)
     # A table upgraded to v3 hands out row ids to manifests that were written before it had any.
     manifest_version: TableVersion = rng.choice([2, 3]) if version == 3 else version
@@ -208,7 +213,9 @@ def test_a_moved_entry_reads_as_it_did(
         chosen=frozenset((entry.path, entry.offset, entry.number if version > 1 else 0) for entry in wanted),
     )
     io_ = PyArrowFileIO()
-    moved = splice_manifest(io_, io_, before, selection, str(target))
+    moved = splice_manifest(io_, io_, before, selection, str(target), all_existing=all_existing)
+    if all_existing:
+        wanted = [entry._replace(status=EXISTING) for entry in wanted]
     if not wanted:
         assert (moved.manifest, target.exists()) == (None, False)
         return

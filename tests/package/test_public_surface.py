@@ -25,7 +25,7 @@ EXPORTED = {
 OF_ICEBERG = {
     "capture": "airflow_provider_ips.iceberg.api",
     "captured_partitions": "airflow_provider_ips.iceberg.partitions.partition_sets",
-    "drop_icdc": "airflow_provider_ips.iceberg.icdc.leftovers",
+    "drop_icdc": "airflow_provider_ips.iceberg.branches.branch",
     "estimate": "airflow_provider_ips.iceberg.estimation",
     "find_losses": "airflow_provider_ips.iceberg.icdc.lost_files",
 }

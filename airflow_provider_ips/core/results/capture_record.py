@@ -17,6 +17,15 @@ MAX_LISTED_VERDICTS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BranchRecord(JsonObject):
+    """A branch of the source that a capture has made, with its snapshot and the time until which it is held."""
+
+    branch: str
+    snapshot_id: SnapshotId
+    held_until_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRecord(JsonObject):
     """One source's part of a capture."""
 
@@ -29,6 +38,10 @@ class SourceRecord(JsonObject):
 
     from_exclusive: Annotated[Position | None, Stored("from")]
     to_inclusive: Annotated[Position, Stored("to")]
+    captured_branch: Annotated[BranchRecord | None, Stored(omitted=True)] = None
+    """Where the captured rows are in mode BRANCH: ``icdc_table`` is the name by which engines read it."""
+
+    before_branch: Annotated[BranchRecord | None, Stored(omitted=True)] = None
     captured: Annotated[Volume, Stored(inline=True)]
     table: Volume
     before: Volume | None = None
@@ -54,6 +67,21 @@ class SourceRecord(JsonObject):
             object.__setattr__(self, "verdict_counts", listed)
         if lacking := [decision for decision in Decision if self.verdict_counts[decision] < listed[decision]]:
             raise ValueError(f"fewer snapshots are counted as {lacking[0]} than verdicts are listed")
+
+    @property
+    def mode(self) -> str:
+        """Return ``"BRANCH"`` if the rows are in a branch of the source, else ``"ICDC"``."""
+        return "ICDC" if self.captured_branch is None else "BRANCH"
+
+    @property
+    def branch(self) -> str | None:
+        """Return the name of the branch with the captured rows; None in the other modes."""
+        return None if self.captured_branch is None else self.captured_branch.branch
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """Return the snapshot with the captured rows, for engines that read a snapshot by its id."""
+        return None if self.captured_branch is None else self.captured_branch.snapshot_id
 
     @property
     def icdc_tables(self) -> tuple[str, ...]:

@@ -117,7 +117,7 @@ class Build:
                 location=self._location,
                 manifest_list=manifest_list,
                 manifests=manifests,
-                totals=_totals(moved, equality_deletes),
+                totals=table_totals(moved, equality_deletes),
             )
             with self._io.new_output(metadata_path).create(overwrite=True) as stream:
                 stream.write(document)
@@ -192,7 +192,7 @@ def _unsettled(target: TableIdentifier, error: Exception | None, second_error: E
     )
 
 
-def _totals(moved: Sequence[MovedManifest], equality_deletes: int) -> dict[str, str]:
+def table_totals(moved: Sequence[MovedManifest], equality_deletes: int) -> dict[str, str]:
     """What the snapshot's summary says of files and records.
 
     With totals of zero deletes, or without any, some engines answer ``count(*)`` by ``total-records`` alone: deleted

@@ -80,6 +80,10 @@ class Identity:
         """The table's properties. None of them is secret, and none lets an engine delete the source's files."""
         return {**self._facts(), IDENTITY: self.fingerprint, "gc.enabled": "false"}
 
+    def summary(self) -> dict[str, str]:
+        """The same in the summary of a snapshot, where it says nothing of a table."""
+        return {**self._facts(), IDENTITY: self.fingerprint}
+
     def _facts(self) -> dict[str, str]:
         start = self.from_exclusive
         return {

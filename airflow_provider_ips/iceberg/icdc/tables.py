@@ -51,6 +51,11 @@ class PreparedIcdc:
     icdc: PlannedIcdcTable | None
     before: PlannedIcdcTable | None
 
+    @classmethod
+    def place(cls, catalog: Catalog, source: IcebergSource, name: str, requested: str | None) -> str:
+        """Choose the folder of one table, and refuse one within the source's."""
+        return icdc_location(catalog, source, TableIdentifier.parse(name), requested)
+
     @gc_paused()
     def publish(self) -> SourceRecord:
         """Make the tables and return their record. A table that an earlier attempt has made is used as it is.
@@ -60,7 +65,7 @@ class PreparedIcdc:
         warnings: list[str] = []
         before = [] if self.before is None else self._make(self.before, warnings)
         moved = [] if self.icdc is None else self._make(self.icdc, warnings)
-        return _record(self, moved, before, warnings)
+        return self.record(moved, before, warnings)
 
     def _make(self, table: PlannedIcdcTable, warnings: list[str]) -> list[MovedManifest]:
         target = TableIdentifier.parse(table.name)
@@ -77,7 +82,32 @@ class PreparedIcdc:
         """Return the record that publishing would, without writing anything."""
         with translate_errors(f"counting what would be captured of {self.source.name}"):
             moved, before = (self._previewed(selections) for selections in (self.plan.selections, self.plan.before))
-        return _record(self, moved, before, ())
+        return self.record(moved, before, ())
+
+    def record(
+        self, moved: Sequence[MovedManifest], before: Sequence[MovedManifest], warnings: Sequence[str]
+    ) -> SourceRecord:
+        """Say what was captured."""
+        source, plan = self.source, self.plan
+        return SourceRecord(
+            source=self.table.source,
+            key=self.table.xcom_key,
+            kind=plan.kind,
+            icdc_table=None if self.icdc is None else self.icdc.name,
+            before_table=None if self.before is None else self.before.name,
+            from_exclusive=plan.from_exclusive,
+            to_inclusive=plan.to_inclusive,
+            captured=_volume(moved, _captured_bytes(source, plan, moved)),
+            before=_volume(before, plan.before_bytes) if self.before is not None or plan.before else None,
+            superset=plan.superset,
+            predicate=plan.predicate,
+            no_predicate=plan.no_predicate,
+            table=source.volume,
+            verdicts=plan.verdicts,
+            ranges=self.ranges,
+            partitions=partition_ranges(source.metadata, [m.manifest for m in _data((*moved, *before)) if m.manifest]),
+            warnings=(*plan.warnings, *warnings),
+        )
 
     def _previewed(self, selections: Sequence[Selection]) -> list[MovedManifest]:
         source, with_size = self.source, self.plan.only_partitions is not None
@@ -99,6 +129,7 @@ def prepare_icdc(  # noqa: PLR0913 - a capture's parts, by keyword
     before_table: str | None = None,
     location: str | None = None,
     for_preview: bool = False,
+    as_kind: type[PreparedIcdc] = PreparedIcdc,
 ) -> PreparedIcdc:
     """Check a capture, and read the bounds of its range columns.
 
@@ -107,6 +138,7 @@ def prepare_icdc(  # noqa: PLR0913 - a capture's parts, by keyword
     :param rules: what chose the rows, if it was more than ``settings``; it is part of the tables' identity
     :param before_table: the table to make for the rows before they were changed; None for none
     :param for_preview: check as much as if there were a table to make
+    :param as_kind: how the names become something to read: as tables, or as branches of the source
     """
     check_columns(source.name, source.metadata.schema(), settings.range_columns)
     ranges: tuple[ColumnRange, ...] = ()
@@ -120,13 +152,13 @@ def prepare_icdc(  # noqa: PLR0913 - a capture's parts, by keyword
             return None
         return PlannedIcdcTable(
             name=name,
-            location=icdc_location(catalog, source, TableIdentifier.parse(name), location),
+            location=as_kind.place(catalog, source, name, location),
             identity=_identity(source, plan, rules or settings.selection_rules, {**identity, **role}),
             selections=selections,
             equality_deletes=0 if settings.equality_deletes == "fail" else _equality_delete_records(source, selections),
         )
 
-    return PreparedIcdc(
+    return as_kind(
         catalog=catalog,
         source=source,
         plan=plan,
@@ -179,31 +211,6 @@ def _equality_deletes(source: IcebergSource, selection: Selection) -> list[FileF
 
 def _equality_delete_records(source: IcebergSource, selections: Sequence[Selection]) -> int:
     return sum(file.records for selection in selections for file in _equality_deletes(source, selection))
-
-
-def _record(
-    prepared: PreparedIcdc, moved: Sequence[MovedManifest], before: Sequence[MovedManifest], warnings: Sequence[str]
-) -> SourceRecord:
-    source, plan = prepared.source, prepared.plan
-    return SourceRecord(
-        source=prepared.table.source,
-        key=prepared.table.xcom_key,
-        kind=plan.kind,
-        icdc_table=None if prepared.icdc is None else prepared.icdc.name,
-        before_table=None if prepared.before is None else prepared.before.name,
-        from_exclusive=plan.from_exclusive,
-        to_inclusive=plan.to_inclusive,
-        captured=_volume(moved, _captured_bytes(source, plan, moved)),
-        before=_volume(before, plan.before_bytes) if prepared.before is not None or plan.before else None,
-        superset=plan.superset,
-        predicate=plan.predicate,
-        no_predicate=plan.no_predicate,
-        table=source.volume,
-        verdicts=plan.verdicts,
-        ranges=prepared.ranges,
-        partitions=partition_ranges(source.metadata, [m.manifest for m in _data((*moved, *before)) if m.manifest]),
-        warnings=(*plan.warnings, *warnings),
-    )
 
 
 def _data(moved: Sequence[MovedManifest]) -> Iterator[MovedManifest]:

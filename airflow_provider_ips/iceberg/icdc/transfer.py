@@ -36,7 +36,7 @@ def can_be_copied(selection: Selection) -> bool:
 def copy_manifest(source_io: FileIO, target_io: FileIO, manifest: ManifestFile, path: str) -> MovedManifest:
     """Copy every byte. Entries inherit the same numbers, because the new list describes the manifest as the old one."""
     copied = copy_file(source_io, target_io, manifest.manifest_path, path)
-    moved = _as_listed(with_fields(manifest, manifest_path=path))
+    moved = as_listed(with_fields(manifest, manifest_path=path))
     return replace(moved, copy_of=manifest) if copied is None else measured_copy(target_io, manifest, path, copied)
 
 
@@ -46,11 +46,17 @@ def measured_copy(io: FileIO, manifest: ManifestFile, path: str, copied: int) ->
         raise count_mismatch(manifest.manifest_path, f"{copied} bytes", f"{manifest.manifest_length}")
     if copied > manifest.manifest_length:
         _check_entries(io, manifest, path)  # it was overwritten, or is listed with too small a length
-    return _as_listed(with_fields(manifest, manifest_path=path, manifest_length=copied))
+    return as_listed(with_fields(manifest, manifest_path=path, manifest_length=copied))
 
 
 def splice_manifest(
-    source_io: FileIO, target_io: FileIO, manifest: ManifestFile, selection: Selection, path: str
+    source_io: FileIO,
+    target_io: FileIO,
+    manifest: ManifestFile,
+    selection: Selection,
+    path: str,
+    *,
+    all_existing: bool = False,
 ) -> MovedManifest:
     """Write the wanted entries to a new manifest."""
 
@@ -58,7 +64,7 @@ def splice_manifest(
         return cast("BinaryIO", written.enter_context(target_io.new_output(path).create(overwrite=True)))
 
     with open_stream(source_io, manifest.manifest_path) as source, ExitStack() as written:
-        splice = Splice(Header.read(source), manifest, selection, create)
+        splice = Splice(Header.read(source), manifest, selection, create, all_existing=all_existing)
         length = splice.run(source)
     files = splice.tally.files
     if selection.take is Take.ADDED and files != manifest.added_files_count:
@@ -72,14 +78,15 @@ def preview_manifest(io: FileIO, manifest: ManifestFile, selection: Selection, *
     :param with_size: read the sizes of files from the entries, also where the manifest could be copied unread
     """
     if can_be_copied(selection) and not with_size:
-        return _as_listed(manifest)
+        return as_listed(manifest)
     with open_stream(io, manifest.manifest_path) as source:
         splice = Splice(Header.read(source), manifest, selection, BytesIO)
         length = splice.run(source)
     return _as_spliced(splice, manifest, manifest.manifest_path, length)
 
 
-def _as_listed(manifest: ManifestFile) -> MovedManifest:
+def as_listed(manifest: ManifestFile) -> MovedManifest:
+    """A manifest that is used as it is, with the live files that its list counts."""
     return MovedManifest(
         manifest=manifest,
         files=(manifest.added_files_count or 0) + (manifest.existing_files_count or 0),

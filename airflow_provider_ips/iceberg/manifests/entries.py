@@ -13,7 +13,7 @@ from pyiceberg.avro.reader import StructReader
 from pyiceberg.avro.resolver import construct_reader
 
 from airflow_provider_ips.core.errors import UnsupportedTableError
-from airflow_provider_ips.iceberg.avro.container import Header
+from airflow_provider_ips.iceberg.avro.container import Header, encode_long
 from airflow_provider_ips.iceberg.avro.skips import decode_long
 from airflow_provider_ips.iceberg.avro.walker import Part, Walker
 
@@ -44,6 +44,11 @@ class EntryNumbers:
     sequence_number: int | None
     file_sequence_number: int | None
 
+    @property
+    def in_order(self) -> tuple[int | None, ...]:
+        """As the fields follow each other in an entry."""
+        return self.status, self.snapshot_id, self.sequence_number, self.file_sequence_number
+
     def resolved_sequence_number(self, manifest_sequence_number: int) -> int:
         """The sequence number that readers use.
 
@@ -54,6 +59,16 @@ class EntryNumbers:
         if self.sequence_number is not None:
             return self.sequence_number
         return manifest_sequence_number if self.status == ADDED else 0
+
+    def written_out(self, manifest_snapshot_id: int | None, manifest_sequence_number: int) -> EntryNumbers:
+        """The same numbers of a live entry that inherits none of them, and is listed as EXISTING."""
+        inherited = manifest_sequence_number if self.status == ADDED else None
+        return EntryNumbers(
+            EXISTING,
+            manifest_snapshot_id if self.snapshot_id is None else self.snapshot_id,
+            inherited if self.sequence_number is None else self.sequence_number,
+            inherited if self.file_sequence_number is None else self.file_sequence_number,
+        )
 
 
 class EntryLayout:
@@ -98,9 +113,31 @@ class EntryLayout:
         index = self.index.get(field_id)
         return None if index is None else self._readers[field_id].read(new_decoder(raw[index]))
 
+    def with_numbers(self, numbers: EntryNumbers, raw: list[Any]) -> tuple[bytes, int]:
+        """The first bytes of an entry with other numbers, and how many bytes of it they replace."""
+        _check_numbers_first(self.header.meta["avro.schema"])
+        if numbers.sequence_number and SEQUENCE_NUMBER not in self.index:
+            raise _unusual("has no field for the sequence number that its entries inherit")
+        given = dict(zip(_NUMBERS, numbers.in_order, strict=True))
+        encoded = b"".join(self._encoded(field_id, given[field_id]) for field_id in _NUMBERS if field_id in self.index)
+        return encoded, sum(len(raw[i]) for i in self._number_indexes)
+
+    def _encoded(self, field_id: int, value: int | None) -> bytes:
+        if field_id not in self._optional:
+            return encode_long(value or 0)
+        return b"\x00" if value is None else b"\x02" + encode_long(value)
+
     @property
     def _readers(self) -> dict[int, Reader]:
         return _readers_of(self.header.meta["avro.schema"])
+
+
+@lru_cache(maxsize=16)
+def _check_numbers_first(avro_schema: bytes) -> None:
+    ids = [field["field-id"] for field in json.loads(avro_schema)["fields"]]
+    present = [field_id for field_id in _NUMBERS if field_id in ids]
+    if ids[: len(present)] != present:
+        raise _unusual("has its numbers in an order that no Iceberg writer uses")
 
 
 @lru_cache(maxsize=16)

@@ -14,6 +14,9 @@ the records of all such entries before it. From a manifest listed with 100:
     a, 10 records    row id 100    wanted        the new manifest is listed with 100, so a inherits it again
     b, 20 records    row id 110    not wanted
     c, 10 records    row id 130    wanted        would inherit 110 in the new manifest, so 130 is written into it
+
+A new manifest in a branch of the source lists every entry as EXISTING, with its numbers written out. When the snapshot
+of a branch is expired, some releases of Iceberg delete the data files that its manifests list as ADDED.
 """
 
 from __future__ import annotations
@@ -87,10 +90,17 @@ class Splice:
     """Moves the wanted entries of one manifest. The new file is created when the first entry is written to it."""
 
     def __init__(
-        self, header: Header, manifest: ManifestFile, selection: Selection, create: Callable[[], BinaryIO]
+        self,
+        header: Header,
+        manifest: ManifestFile,
+        selection: Selection,
+        create: Callable[[], BinaryIO],
+        *,
+        all_existing: bool = False,
     ) -> None:
         self._header = header
         self._manifest = manifest
+        self._all_existing = all_existing
         self._create = create
         self._writer: BlockWriter | None = None
         self.first_row_id = first_row_id_of(manifest)
@@ -135,18 +145,29 @@ class Splice:
             if row_id is not None and self._inherits_from_new_manifest(row_id, raw):
                 row_id = None
             wanted += 1
+            numbers, rewritten, body = self._numbered(numbers, raw, start)
             self.tally.add(numbers, raw)
-            if row_id is None and start == run_end:
+            if row_id is None and not rewritten and start == run_end:
                 run_end = end
                 continue
             pieces.append(data[run_start:run_end])
             run_start, run_end = start, end
-            if row_id is not None:
-                pieces += self._with_row_id(data, start, end, raw, row_id)
+            if row_id is not None or rewritten:
+                pieces += (rewritten, *self._with_row_id(data, body, end, raw, row_id))
                 run_start = run_end = end
                 is_unchanged = False
         pieces.append(data[run_start:run_end])
         return pieces, wanted, is_unchanged
+
+    def _numbered(self, numbers: EntryNumbers, raw: RawFields, start: int) -> tuple[EntryNumbers, bytes, int]:
+        """An entry's numbers in the new manifest, their bytes if they differ, and where its unchanged bytes begin."""
+        if not self._all_existing:
+            return numbers, b"", start
+        own = numbers.written_out(self._manifest.added_snapshot_id, self._manifest.sequence_number or 0)
+        if own == numbers:
+            return numbers, b"", start
+        encoded, replaced = self._layout.with_numbers(own, raw)
+        return own, encoded, start + replaced
 
     def _inherited_row_id(self, raw: RawFields) -> int | None:
         """The row id that a live entry inherits from the old manifest; None if it has its own, or there are none."""
@@ -167,7 +188,9 @@ class Splice:
         self._next_row_id_of_new += self._layout.number(RECORD_COUNT, raw) or 0
         return True
 
-    def _with_row_id(self, data: bytes, start: int, end: int, raw: RawFields, row_id: int) -> tuple[bytes, ...]:
+    def _with_row_id(self, data: bytes, start: int, end: int, raw: RawFields, row_id: int | None) -> tuple[bytes, ...]:
+        if row_id is None:
+            return (data[start:end],)
         encoded = b"\x02" + encode_long(row_id)
         index = self._layout.index.get(FIRST_ROW_ID)
         if index is None:  # a manifest from before v3: with_row_ids appends the field as the last one

@@ -46,6 +46,7 @@ class IcebergSource:
         self.branch = branch
         self._lists: dict[int, ManifestList] = {}
         self._listed: dict[str, ManifestFile] = {}
+        self._listed_by: dict[str, set[int]] = {}
         self._facts: dict[int, SnapshotFacts] = {}
         self._old_metadata: dict[int, Mapping[int, SnapshotFacts]] = {}
 
@@ -116,7 +117,9 @@ class IcebergSource:
         return [manifest_facts(m) for m in self.manifests_of(snapshot_id)]
 
     def reads_manifests_written_by(self, snapshot_id: int, writers: Collection[int]) -> list[ManifestFacts]:
-        return [manifest_facts(m) for m in self._remember(self._manifest_list(snapshot_id).written_by(writers))]
+        return [
+            manifest_facts(m) for m in self._remember(snapshot_id, self._manifest_list(snapshot_id).written_by(writers))
+        ]
 
     def reads_entries(self, manifest: ManifestFacts) -> Iterator[FileFacts]:
         with translate_errors(f"reading {manifest.path}"):
@@ -134,6 +137,10 @@ class IcebergSource:
         """
         return self._listed[manifest.path]
 
+    def snapshots_that_list(self, manifest: ManifestFacts) -> Collection[int]:
+        """The snapshots in whose lists a manifest was found: while one of them is retained, its files are."""
+        return self._listed_by[manifest.path]
+
     def reads_old_metadata(self, snapshot_id: int, committed_at_ms: int) -> Mapping[int, SnapshotFacts]:
         if snapshot_id not in self._old_metadata:
             found = _snapshots_when_committed(self.table, snapshot_id, committed_at_ms)
@@ -142,7 +149,7 @@ class IcebergSource:
 
     def manifests_of(self, snapshot_id: int) -> list[ManifestFile]:
         """The manifests of a retained snapshot, with all fields of its manifest list."""
-        return self._remember(self._manifest_list(snapshot_id).all())
+        return self._remember(snapshot_id, self._manifest_list(snapshot_id).all())
 
     def _manifest_list(self, snapshot_id: int) -> ManifestList:
         if snapshot_id not in self._lists:
@@ -162,8 +169,9 @@ class IcebergSource:
             self._lists[snapshot_id] = self._lists.pop(snapshot_id)  # the list that was used last is dropped last
         return self._lists[snapshot_id]
 
-    def _remember(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+    def _remember(self, snapshot_id: int, manifests: list[ManifestFile]) -> list[ManifestFile]:
         for manifest in manifests:
+            self._listed_by.setdefault(manifest.manifest_path, set()).add(snapshot_id)
             if manifest.manifest_path not in self._listed or first_row_id_of(manifest) is not None:
                 self._listed[manifest.manifest_path] = manifest
         return manifests

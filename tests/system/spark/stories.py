@@ -56,8 +56,8 @@ class Story:
 
     def capture(self, since: int | None, **options: object) -> SourceRecord:
         """Capture into a table of its own."""
-        into = f"icdc.history_{next(NUMBERS)}"
-        return capture(self.lake.catalog, self.name, since=since, into=into, **options)  # type: ignore[arg-type]
+        given = {"into": f"icdc.history_{next(NUMBERS)}", **options}
+        return capture(self.lake.catalog, self.name, since=since, **given)  # type: ignore[arg-type]
 
     def captured(self, since: int | None, **options: object) -> list[int]:
         """The ids that Spark reads from a capture, which PyIceberg must read as well."""

@@ -1,0 +1,409 @@
+"""Captures in mode BRANCH on real tables: what is read, what others see, and what is left."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
+from pyiceberg.manifest import ManifestEntryStatus
+
+from airflow_provider_ips.core.errors import (
+    CatalogError,
+    GapError,
+    IcdcConflictError,
+    InputError,
+    IpsError,
+    UnsupportedTableError,
+)
+from airflow_provider_ips.iceberg import capture, drop_icdc
+from airflow_provider_ips.iceberg.branches.branch import find_branches
+from airflow_provider_ips.iceberg.manifests.lists import ManifestList
+from tests.iceberg.avro_bytes import rng_of
+from tests.kit.local_tables import append, files_under, head, new_catalog, new_table, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyiceberg.io import InputStream, OutputStream
+    from pyiceberg.table import CommitTableResponse, Table
+
+    from airflow_provider_ips.core.results.capture_record import SourceRecord
+
+MERGING = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
+CHANGES: dict[str, Any] = {"data_operations": ("append", "overwrite", "delete"), "on_superset": "allow"}
+REQUESTS: list[str] = []
+
+
+class CountingFile(PyArrowFile):
+    """Notes that it is read or written."""
+
+    def open(self, seekable: bool = True) -> InputStream:  # noqa: FBT001, FBT002 - PyIceberg's own
+        """Read from it."""
+        REQUESTS.append(f"get {self.location.rpartition('/')[2]}")
+        return super().open(seekable)
+
+    def create(self, overwrite: bool = False) -> OutputStream:  # noqa: FBT001, FBT002 - PyIceberg's own
+        """Write it."""
+        REQUESTS.append(f"put {self.location.rpartition('/')[2]}")
+        return super().create(overwrite)
+
+
+class CountingIO(PyArrowFileIO):
+    """Notes every file that is opened, written or deleted."""
+
+    def new_input(self, location: str) -> CountingFile:
+        """A file to read."""
+        scheme, netloc, path = self.parse_location(location, self.properties)
+        return CountingFile(location, path, self.fs_by_scheme(scheme, netloc))
+
+    new_output = new_input
+
+    def delete(self, location: Any) -> None:
+        """Delete one."""
+        REQUESTS.append(f"delete {str(location).rpartition('/')[2]}")
+        super().delete(location)
+
+
+class Catalog(SqlCatalog):
+    """Does something before or after one of its commits, as another writer or a lost connection would."""
+
+    before_commit: Callable[[], object] | None = None
+    after_commit: Callable[[], object] | None = None
+
+    def commit_table(self, table: Table, requirements: Any, updates: Any) -> CommitTableResponse:
+        """Commit, with what happens at the same time."""
+        before, self.before_commit = self.before_commit, None
+        after, self.after_commit = self.after_commit, None
+        if before is not None:
+            before()
+        REQUESTS.append("commit")
+        response = super().commit_table(table, requirements, updates)
+        if after is not None:
+            after()
+        return response
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Catalog:
+    """A catalog of its own."""
+    new_catalog(tmp_path)
+    places = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"}
+    return Catalog("lake", **places, **{"py-io-impl": f"{__name__}.CountingIO"})
+
+
+def captured_rows(catalog: Catalog, record: SourceRecord) -> list[int]:
+    """What the branch holds, by its snapshot."""
+    table = catalog.load_table(record.source.table)
+    return sorted(table.scan(snapshot_id=record.snapshot_id).to_arrow()["id"].to_pylist())
+
+
+def own_files(table: Table) -> list[str]:
+    """What captures have written into the source's folder."""
+    return [path for path in files_under(table.location()) if "/ips_" in path]
+
+
+@pytest.mark.parametrize("format_version", ["1", "2"])
+@pytest.mark.parametrize("properties", [{}, MERGING], ids=["plain", "merging"])
+def test_a_branch_holds_what_was_appended(catalog: Catalog, format_version: str, properties: dict[str, str]) -> None:
+    """As an ICDC table would, whether manifests are referenced or spliced; main has the rows that it had."""
+    table = new_table(catalog, format_version=format_version, properties=properties)
+    append(table, 1, 2)
+    since = append(table, 3)
+    append(table, 4, 5)
+    until = append(table, 6)
+    append(table, 7)
+    record = capture(catalog, "db.t", since=since, until=until, mode="BRANCH")
+    assert captured_rows(catalog, record) == [4, 5, 6]
+    assert (record.captured.files, record.captured.records) == (2, 3)
+    assert record.icdc_table == f"db.t.branch_{record.branch}"
+    assert (record.mode, record.branch is not None and record.branch.startswith("ips_db_t_")) == ("BRANCH", True)
+    assert rows(catalog, "db.t") == [1, 2, 3, 4, 5, 6, 7]
+    assert type(record).from_json(record.to_json()).captured_branch == record.captured_branch
+
+
+def test_changes_make_two_branches_by_one_commit(catalog: Catalog) -> None:
+    """One with the rows as they are, the other as they were before."""
+    table = new_table(catalog)
+    since = append(table, 1, 2, 3)
+    table.overwrite(table.scan(row_filter="id = 2").to_arrow().set_column(0, "id", [[20]]), overwrite_filter="id = 2")
+    append(table, 4)
+    REQUESTS.clear()
+    record = capture(catalog, "db.t", since=since, mode="BRANCH", **CHANGES)
+    assert REQUESTS.count("commit") == 1
+    assert captured_rows(catalog, record) == [1, 3, 4, 20]
+    before = record.before_branch
+    assert before is not None
+    assert before.branch != record.branch
+    assert sorted(table.refresh().scan(snapshot_id=before.snapshot_id).to_arrow()["id"].to_pylist()) == [1, 2, 3]
+
+
+def test_a_branch_adds_no_file_to_the_table(catalog: Catalog) -> None:
+    """No manifest is listed with added or deleted files, and no new one has such an entry.
+
+    When a branch is expired, Iceberg before 1.10 deletes what its manifests list as added.
+    """
+    table = new_table(catalog, properties=MERGING)
+    since = append(table, 1)
+    for number in range(2, 6):
+        append(table, number)
+    table.delete("id = 2")
+    record = capture(catalog, "db.t", mode="BRANCH")
+    assert captured_rows(catalog, record) == [1, 3, 4, 5]
+    spliced = capture(catalog, "db.t", since=since, mode="BRANCH", on_other_operation="skip")
+    assert captured_rows(catalog, spliced) == [2, 3, 4, 5]
+    for snapshot_id in (record.snapshot_id, spliced.snapshot_id):
+        assert snapshot_id is not None
+        snapshot = table.refresh().metadata.snapshot_by_id(snapshot_id)
+        assert snapshot is not None
+        for manifest in ManifestList(table.io, snapshot.manifest_list).all():
+            assert (manifest.added_files_count, manifest.deleted_files_count) == (0, 0)
+            if "/ips_" in manifest.manifest_path:
+                entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
+                assert {entry.status for entry in entries} == {ManifestEntryStatus.EXISTING}
+
+
+def test_removing_leaves_the_table_as_it_was(catalog: Catalog) -> None:
+    """One commit takes branch and snapshot; then what the capture wrote is deleted, and no other file."""
+    table = new_table(catalog, properties=MERGING)
+    since = append(table, 1)
+    append(table, 2)
+    append(table, 3)
+    files, before = set(files_under(table.location())), table.refresh().metadata
+    record = capture(catalog, "db.t", since=since, mode="BRANCH", **CHANGES)
+    assert record.branch in table.refresh().refs()
+    assert own_files(table)
+    for name in record.icdc_tables:
+        assert drop_icdc(catalog, name)
+        assert not drop_icdc(catalog, name)
+    after = table.refresh().metadata
+    assert (after.refs, after.snapshots, after.snapshot_log) == (before.refs, before.snapshots, before.snapshot_log)
+    assert own_files(table) == []
+    assert {path for path in files_under(table.location()) if ".metadata.json" not in path} == {
+        path for path in files if ".metadata.json" not in path
+    }
+
+
+@pytest.mark.parametrize("keeper", ["tag", "main"])
+def test_what_others_built_on_a_capture_stays(catalog: Catalog, keeper: str) -> None:
+    """A tag on its snapshot, or main moved there by hand, keeps the snapshot and its files."""
+    table = new_table(catalog, properties=MERGING)
+    since = append(table, 1)
+    append(table, 2)
+    append(table, 3)
+    record = capture(catalog, "db.t", since=since, mode="BRANCH")
+    assert record.snapshot_id is not None
+    table.refresh()
+    if keeper == "tag":
+        table.manage_snapshots().create_tag(record.snapshot_id, "mine").commit()
+    else:
+        table.manage_snapshots().set_current_snapshot(record.snapshot_id).commit()
+        append(table, 9)
+    assert drop_icdc(catalog, record.icdc_table or "")
+    assert record.branch not in table.refresh().refs()
+    assert captured_rows(catalog, record) == [2, 3]
+    assert rows(catalog, "db.t") == ([1, 2, 3] if keeper == "tag" else [2, 3, 9])
+
+
+def test_a_retry_uses_the_branch_of_the_first_attempt(catalog: Catalog) -> None:
+    """It writes nothing; whatever else has the name is refused and left alone."""
+    table = new_table(catalog)
+    since = append(table, 1)
+    append(table, 2)
+    first = capture(catalog, "db.t", since=since, mode="BRANCH", into="mine")
+    files = set(files_under(table.location()))
+    again = capture(catalog, "db.t", since=since, mode="BRANCH", into="mine")
+    assert again.captured_branch == first.captured_branch
+    assert again.captured == first.captured
+    assert set(files_under(table.location())) == files
+    append(table, 3)
+    with pytest.raises(IcdcConflictError, match="another one made it"):
+        capture(catalog, "db.t", since=since, mode="BRANCH", into="mine")
+    assert set(files_under(table.location())) > files
+    assert first.branch is not None
+    table.refresh().append(table.scan(row_filter="id = 3").to_arrow(), branch=first.branch)
+    with pytest.raises(IcdcConflictError, match="somebody has made it, or written to it"):
+        capture(catalog, "db.t", since=since, until=head(table), mode="BRANCH", into="mine")
+    with pytest.raises(IcdcConflictError, match="no capture wrote"):
+        drop_icdc(catalog, str(first.icdc_table))
+    assert len(own_files(table)) == 1
+
+
+def test_other_writers_are_not_disturbed(catalog: Catalog) -> None:
+    """Another commit took the sequence number first: the capture takes the next one, and theirs goes on from there."""
+    table = new_table(catalog)
+    since = append(table, 1)
+    append(table, 2)
+    other = catalog.load_table("db.t")
+    catalog.before_commit = lambda: append(other, 3)
+    REQUESTS.clear()
+    record = capture(catalog, "db.t", since=since, mode="BRANCH")
+    assert REQUESTS.count("commit") == 3
+    append(table, 4)
+    assert captured_rows(catalog, record) == [2]
+    assert rows(catalog, "db.t") == [1, 2, 3, 4]
+    numbers = [s.sequence_number for s in table.refresh().metadata.snapshots]
+    assert numbers == [1, 2, 3, 4, 5]
+    assert len(own_files(table)) == 1
+
+
+def unplug() -> None:
+    """Lose the connection."""
+    raise OSError("the connection was lost")
+
+
+def test_a_lost_answer_is_settled_by_looking(catalog: Catalog) -> None:
+    """Whether or not the commit was carried out."""
+    table = new_table(catalog)
+    since = append(table, 1)
+    append(table, 2)
+    catalog.after_commit = unplug
+    record = capture(catalog, "db.t", since=since, mode="BRANCH")
+    assert captured_rows(catalog, record) == [2]
+    catalog.after_commit = unplug
+    assert drop_icdc(catalog, str(record.icdc_table))
+    assert own_files(table) == []
+    catalog.before_commit = unplug
+    with pytest.raises(CatalogError, match='capture_mode="ICDC"'):
+        capture(catalog, "db.t", since=since, mode="BRANCH")
+    assert own_files(table)  # the commit may still arrive
+    assert captured_rows(catalog, capture(catalog, "db.t", since=since, mode="BRANCH")) == [2]
+
+
+def test_files_that_were_expired_in_between_are_not_captured(catalog: Catalog) -> None:
+    """The engine that expired them may be deleting them: the branch is taken back, and the retry says what is lost."""
+    table = new_table(catalog)
+    since = append(table, 1)
+    until = append(table, 2)
+    append(table, 3)
+    other = catalog.load_table("db.t")
+    catalog.before_commit = lambda: other.maintenance.expire_snapshots().by_id(until).commit()
+    with pytest.raises(GapError, match="were expired while they were captured"):
+        capture(catalog, "db.t", since=since, until=until, mode="BRANCH")
+    assert set(table.refresh().refs()) == {"main"}
+    assert own_files(table) == []
+
+
+@pytest.mark.parametrize(
+    ("properties", "reason"), [({"gc.enabled": "false"}, "gc.enabled=false"), ({"nessie.commit.id": "x"}, "Nessie")]
+)
+def test_sources_without_branches_are_refused_before_anything_is_written(
+    catalog: Catalog, properties: dict[str, str], reason: str
+) -> None:
+    """With the mode that is left."""
+    table = new_table(catalog, properties=properties)
+    append(table, 1)
+    files = set(files_under(table.location()))
+    with pytest.raises(UnsupportedTableError, match=reason) as refused:
+        capture(catalog, "db.t", mode="BRANCH")
+    assert "ICDC" in refused.value.remedy
+    assert set(files_under(table.location())) == files
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"mode": "TABLE"},
+        {},
+        {"into": "icdc.x", "lease": timedelta(1)},
+        {"mode": "BRANCH", "location": "file:///tmp/x"},
+    ],
+)
+def test_contradictions_are_refused(catalog: Catalog, given: dict[str, Any]) -> None:
+    """An unknown mode, a table without name or with a lease, a branch that is to be elsewhere."""
+    append(new_table(catalog), 1)
+    with pytest.raises(InputError):
+        capture(catalog, "db.t", **given)
+
+
+def test_leases_are_found(catalog: Catalog) -> None:
+    """By the table's metadata alone."""
+    table = new_table(catalog)
+    append(table, 1)
+    record = capture(catalog, "db.t", mode="BRANCH", lease=timedelta(hours=1))
+    (found,) = find_branches("db.t", table.refresh().metadata)
+    assert (found.name, found.held_until_ms - found.made_at_ms) == (record.icdc_table, 3_600_000)
+
+
+def test_what_it_costs_does_not_depend_on_the_number_of_manifests(catalog: Catalog) -> None:
+    """Pure manifests are referenced: at most twelve requests besides loading the table, to publish and to remove."""
+    for name, count in (("db.few", 4), ("db.many", 60)):
+        table = new_table(catalog, name)
+        since = append(table, 0)
+        for number in range(1, count):
+            append(table, number)
+        REQUESTS.clear()
+        record = capture(catalog, name, since=since, mode="BRANCH")
+        published = len(REQUESTS)
+        assert record.captured.files == count - 1
+        assert published <= 8, REQUESTS  # of them two for loading, and one that is counted twice: the commit's own
+        REQUESTS.clear()
+        drop_icdc(catalog, str(record.icdc_table))
+        assert len(REQUESTS) <= 8, REQUESTS
+        assert own_files(table.refresh()) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_captures_of_main_do_not_notice_branches(catalog: Catalog, seed: int) -> None:
+    """The same history with and without branches that come and go: the same verdicts, rows and refusals."""
+    rng = rng_of(seed)
+    tables = {name: new_table(catalog, name, properties=MERGING) for name in ("db.plain", "db.branched")}
+    heads: dict[str, list[int]] = {name: [append(table, 0)] for name, table in tables.items()}
+    held: list[str] = []
+    for number in range(1, 9):
+        event = rng.choice(["append", "append", "delete", "expire", "rollback"])
+        pick = rng.randrange(number)
+        for name, table in tables.items():
+            table.refresh()
+            if event == "delete":
+                table.delete(f"id = {pick}")
+            elif event == "expire" and len(heads[name]) > 3:
+                gone = heads[name][1]
+                if gone in {s.snapshot_id for s in table.metadata.snapshots} and gone != head(table):
+                    table.maintenance.expire_snapshots().by_id(gone).commit()
+            elif event == "rollback" and heads[name][-2:-1] and table.metadata.snapshot_by_id(heads[name][-2]):
+                table.manage_snapshots().rollback_to_snapshot(heads[name][-2]).commit() if _is_ancestor(
+                    table, heads[name][-2]
+                ) else None
+            heads[name].append(append(table, number))
+        if rng.random() < 0.7:
+            record = capture(catalog, "db.branched", mode="BRANCH", into=f"b{number}")
+            held.append(str(record.icdc_table))
+        if held and rng.random() < 0.5:
+            assert drop_icdc(catalog, held.pop(rng.randrange(len(held))))
+        settings: dict[str, Any] = rng.choice([{}, {"on_other_operation": "skip"}, CHANGES])
+        outcomes = []
+        for name in tables:
+            since = rng_choice(seed + number, heads[name])
+            outcomes.append(_outcome(catalog, name, since, number, settings))
+        assert outcomes[0] == outcomes[1]
+        assert rows(catalog, "db.plain") == rows(catalog, "db.branched")
+
+
+def rng_choice(seed: int, options: list[int]) -> int:
+    """The same place in both lists."""
+    return options[rng_of(seed).randrange(len(options))]
+
+
+def _is_ancestor(table: Table, snapshot_id: int) -> bool:
+    current = table.metadata.current_snapshot()
+    while current is not None:
+        if current.snapshot_id == snapshot_id:
+            return True
+        parent = current.parent_snapshot_id
+        current = None if parent is None else table.metadata.snapshot_by_id(parent)
+    return False
+
+
+def _outcome(catalog: Catalog, name: str, since: int, number: int, settings: dict[str, Any]) -> object:
+    into = f"icdc.{name.rpartition('.')[2]}_{number}"
+    try:
+        record = capture(catalog, name, since=since, into=into, **settings)
+    except IpsError as error:
+        return type(error)
+    verdicts = [(v.decision, v.operation) for v in record.verdicts]
+    read = rows(catalog, into) if record.icdc_table else None
+    return verdicts, read, record.captured, record.before, record.kind
