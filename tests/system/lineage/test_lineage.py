@@ -140,7 +140,7 @@ def spark_with_agent(rest_lake, tmp_path):
 
 def edges_of(events):
     """The edges between tables that remain once every name of a table, by its symlinks, is taken for that table."""
-    names_of = {}
+    names_of: dict[tuple[str, str], frozenset[tuple[str, str]]] = {}
     for event in events:
         for each in [*event["inputs"], *event["outputs"]]:
             links = each.get("facets", {}).get("symlinks", {}).get("identifiers", [])
