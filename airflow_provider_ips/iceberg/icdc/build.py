@@ -83,18 +83,18 @@ class Build:
         if all(m.copy_of is None for m in moved):
             return list(moved)
         try:
-            listed = {file.location: file.size_bytes for file in list_files(self._io, self._files.folder)}
+            listed = list_files(self._io, self._files.folder)
         except IpsError:  # not everybody who may read and write files may list them
-            listed = {}
+            listed = []
+        sizes = {file.location: file.size_bytes for file in listed if file.size_bytes is not None}
+        paths = [m.manifest.manifest_path for m in moved if m.copy_of is not None and m.manifest is not None]
+        unlisted = [path for path in paths if path not in sizes]
+        with ThreadPoolExecutor(max_workers=requests_at_once(self._catalog.properties)) as pool:
+            sizes |= zip(unlisted, pool.map(lambda path: len(self._io.new_input(path)), unlisted), strict=True)
         return [
             m
             if m.copy_of is None or m.manifest is None
-            else measured_copy(
-                self._io,
-                m.copy_of,
-                path := m.manifest.manifest_path,
-                len(self._io.new_input(path)) if (size := listed.get(path)) is None else size,
-            )
+            else measured_copy(self._io, m.copy_of, m.manifest.manifest_path, sizes[m.manifest.manifest_path])
             for m in moved
         ]
 
