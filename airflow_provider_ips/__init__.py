@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.errors import IpsError
     from airflow_provider_ips.core.settings import SourceTable
     from airflow_provider_ips.core.watching.thresholds import AtLeast
+    from airflow_provider_ips.maintenance.watch import ips_watch
     from airflow_provider_ips.operators.backfill import IpBackfillOperator
     from airflow_provider_ips.operators.capture import IpCaptureOperator
     from airflow_provider_ips.operators.commit import IpCommitOperator
@@ -42,6 +43,7 @@ __all__ = [
     "__version__",
     "iceberg_asset",
     "ips_params",
+    "ips_watch",
 ]
 
 _HOMES = {
@@ -55,6 +57,7 @@ _HOMES = {
     "SourceTable": "airflow_provider_ips.core.settings",
     "iceberg_asset": "airflow_provider_ips.assets.iceberg",
     "ips_params": "airflow_provider_ips.params",
+    "ips_watch": "airflow_provider_ips.maintenance.watch",
 }
 
 

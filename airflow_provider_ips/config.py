@@ -85,12 +85,23 @@ FIRE_AND_FORGET: Final = Option(
         "between capture and commit. Operators of Airflow's providers are known.\n"
     ),
 )
+SIGHTING_INTERVAL: Final = Option(
+    name="sighting_interval",
+    type="integer",
+    default="5",
+    example="30",
+    description=(
+        "How many minutes pass at least before a sensor or trigger stores again how far its consumer is from the\n"
+        "heads of its tables, for pages and `airflow ips lag`. Captures, commits and ``ips_watch`` always do.\n"
+    ),
+)
 OPTIONS: Final = (
     CHECKPOINT_STORE,
     CHECKPOINT_CONN_ID,
     CHECKPOINT_NAMESPACE,
     ICDC_NAMESPACE,
     HISTORY_LENGTH,
+    SIGHTING_INTERVAL,
     FIRE_AND_FORGET,
 )
 
@@ -115,15 +126,24 @@ def check_store(value: object) -> None:
 
 def history_length() -> int:
     """Read how many committed captures a checkpoint remembers."""
+    return _at_least_one(
+        HISTORY_LENGTH, "A checkpoint would forget the newest capture, whose range a cleared run repeats"
+    )
+
+
+def sighting_interval_ms() -> int:
+    """Read how long sensors and triggers wait until they store again what they see."""
+    return 60_000 * _at_least_one(SIGHTING_INTERVAL, "Every poll would write a Variable")
+
+
+def _at_least_one(option: Option, consequence: str) -> int:
     from airflow.sdk.configuration import conf
 
-    length = int(conf.getint(SECTION, HISTORY_LENGTH.name, fallback=int(HISTORY_LENGTH.default)))
-    if length >= 1:
-        return length
+    number = int(conf.getint(SECTION, option.name, fallback=int(option.default)))
+    if number >= 1:
+        return number
     from airflow_provider_ips.core.errors import InputError
 
     raise InputError(
-        f"[{SECTION}] {HISTORY_LENGTH.name}={length} is below 1",
-        consequence="A checkpoint would forget the newest capture, whose range a cleared run repeats",
-        remedy="set it to 1 or more",
+        f"[{SECTION}] {option.name}={number} is below 1", consequence=consequence, remedy="set it to 1 or more"
     )

@@ -8,17 +8,30 @@ from __future__ import annotations
 
 import logging
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.core.json_fields import PARSE_ERRORS
-from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting, consumer_sighting_key
+from airflow_provider_ips.core.sightings import lag
+from airflow_provider_ips.core.sightings.consumer_sighting import (
+    ConsumerSighting,
+    PendingSighting,
+    SourceSighting,
+    consumer_sighting_key,
+)
 from airflow_provider_ips.core.sightings.table_sighting import TableSighting, table_sighting_key
+from airflow_provider_ips.metrics import Measurement, send
 from airflow_provider_ips.redaction import redacted_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from airflow_provider_ips.core.checkpoint.entries import PendingCapture
     from airflow_provider_ips.core.identifiers import Source
+    from airflow_provider_ips.core.positions import Position
+    from airflow_provider_ips.core.record import Volume
+    from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +51,20 @@ class Variables(Protocol):
 
     def set(self, key: str, value: str, *, description: str) -> None: ...
 
+    def keys(self, *, prefix: str) -> Sequence[str]: ...
+
+
+def shown(error: Exception) -> str:
+    """Describe an error in short, without secrets."""
+    return error.problem if isinstance(error, IpsError) else redacted_message(error)
+
+
+def task_variables() -> Variables:
+    """Return how a task or a trigger reaches Variables."""
+    from airflow_provider_ips.checkpoints.variable import TaskVariables
+
+    return TaskVariables()
+
 
 def read_consumer(variables: Variables, consumer: str) -> ConsumerSighting | None:
     """Return what was seen of a consumer; None if nothing was, or if it cannot be read."""
@@ -55,7 +82,7 @@ def write(variables: Variables, sighting: ConsumerSighting | TableSighting) -> b
     try:
         variables.set(sighting.key, sighting.to_text(), description=_DESCRIPTION.format(repr(of)))
     except Exception as error:  # noqa: BLE001 - a run must not fail because people cannot look at it
-        log.warning("What was seen of %s was not stored: %s", of, redacted_message(error))
+        log.warning("What was seen of %s was not stored: %s", of, shown(error))
         return False
     return True
 
@@ -73,11 +100,23 @@ def read_all(kind: type[S]) -> Iterator[S]:
                 yield read
 
 
+def read_seen(variables: Variables, consumer: str | None = None) -> list[ConsumerSighting]:
+    """Read what was seen of one consumer or of all, in a command or, from Airflow 3.3 on, in a task."""
+    prefix = _PREFIXES[ConsumerSighting]
+    keys = (
+        [key for key in variables.keys(prefix=prefix) if _KEY.fullmatch(key)]
+        if consumer is None
+        else [consumer_sighting_key(consumer)]
+    )
+    found = (_read(variables, key, ConsumerSighting.parse) for key in keys)
+    return [sighting for sighting in found if sighting is not None]
+
+
 def _read(variables: Variables, key: str, parse: Callable[[str], S]) -> S | None:
     try:
         return _parsed(variables.get(key), parse)
     except Exception as error:  # noqa: BLE001 - likewise
-        log.warning("Variable %s was not read: %s", key, redacted_message(error))
+        log.warning("Variable %s was not read: %s", key, shown(error))
         return None
 
 
@@ -87,3 +126,54 @@ def _parsed(text: object, parse: Callable[[str], S]) -> S | None:
         return parse(text) if isinstance(text, str) else None
     except PARSE_ERRORS:
         return None
+
+
+def see_source(
+    history: IcebergSource,
+    look: lag.Look,
+    *,
+    committed: Position | None,
+    pending: tuple[Position, Volume] | None = None,
+) -> SourceSighting:
+    """See how far a checkpoint is from the head of a loaded source, and for how long the table keeps what proves it.
+
+    :param pending: where the pending capture ends, and what it captured
+    """
+    from airflow_provider_ips.iceberg.source.retention import retention_of
+
+    since = look.at_ms if committed is None else committed.committed_at_ms
+    retention = partial(retention_of, history, back_to_ms=since)
+    seen = lag.see_source(history, look, committed=committed, retention=retention)
+    if pending is None:
+        return seen
+    to, captured = pending
+    return lag.with_pending(seen, history, look, to=to, captured=captured, retention=retention)
+
+
+def in_short(pending: PendingCapture) -> PendingSighting:
+    """Describe the pending capture of a checkpoint."""
+    return PendingSighting(capture_id=pending.capture_id, run=pending.run, started_at_ms=pending.started_at_ms)
+
+
+def measure_lag(sighting: ConsumerSighting, *, pending_since_ms: int | None = None) -> None:
+    """Send the lag of each source as it was seen now, and for how long a capture is pending, as metrics.
+
+    :param pending_since_ms: now, if none is; None to send no age
+    """
+    send(_lag(sighting, pending_since_ms))
+
+
+def _lag(sighting: ConsumerSighting, pending_since_ms: int | None) -> Iterator[Measurement]:
+    now_ms, consumer = sighting.seen_at_ms, sighting.consumer
+    if pending_since_ms is not None:
+        yield Measurement("ips.pending.age", max(now_ms - pending_since_ms, 0) / 1000, consumer)
+    for seen in sighting.sources:
+        volume = seen.lag.volume
+        values = {
+            "ips.lag.seconds": seen.lag_s(now_ms),
+            "ips.lag.commits": seen.lag.commits,
+            "ips.lag.records": volume.records,
+            "ips.lag.bytes": volume.size_bytes,
+            "ips.runway.seconds": seen.runway_s(now_ms),
+        }
+        yield from (Measurement(name, value, consumer, seen.source.label) for name, value in values.items())

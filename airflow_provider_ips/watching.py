@@ -7,6 +7,7 @@ rather than those that all triggers of a triggerer share: a catalog that hangs m
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections import Counter
@@ -16,9 +17,11 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from airflow_provider_ips import compat
+from airflow_provider_ips import compat, config, sightings
 from airflow_provider_ips.core.errors import InputError, IpsError
 from airflow_provider_ips.core.json_fields import PARSE_ERRORS
+from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting, SeenBy
+from airflow_provider_ips.core.sightings.lag import Look, after_look, skips_changes
 from airflow_provider_ips.core.watching.monitor import Monitor, ReportedSources, missing_source
 from airflow_provider_ips.runs.environment import now_ms, open_catalog, open_named_store
 
@@ -28,13 +31,14 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from airflow_provider_ips.core.checkpoint.store import CheckpointStore
-    from airflow_provider_ips.core.history.snapshots import TableHistory
     from airflow_provider_ips.core.identifiers import Source
     from airflow_provider_ips.core.positions import Position
     from airflow_provider_ips.core.watching.monitor import PollResult
     from airflow_provider_ips.core.watching.watch import Watch
     from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
 
+
+log = logging.getLogger(__name__)
 
 MAX_CALLS_AT_ONCE = 4
 """The number of calls to catalogs and storage that all our triggers in one triggerer make at a time.
@@ -69,7 +73,7 @@ def is_outage(error: Exception) -> bool:
 class Loaded:
     """The result of loading sources: for each a history, None if it does not exist yet, or the error."""
 
-    histories: Mapping[Source, TableHistory | None]
+    histories: Mapping[Source, IcebergSource | None]
     errors: Mapping[Source, Exception]
     next_in_s: float = 0.0
     """The time until the next load, which grows while the catalog does not answer."""
@@ -180,6 +184,69 @@ def read_positions(
     return None if checkpoint is None else {source: checkpoint.position_of(source) for source in sources}
 
 
+class PollSight:
+    """What polls see of their consumer, stored once in a while. Nothing that goes wrong with it stops a poll."""
+
+    def __init__(self, watch: Watch, iceberg_conn_id: str, by: SeenBy) -> None:
+        self._watch = watch
+        self._iceberg_conn_id = iceberg_conn_id
+        self._by = by
+        self._due_at_ms = 0
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether there is a consumer, and the last sighting is old enough."""
+        return self._watch.consumer is not None and now_ms >= self._due_at_ms
+
+    def note(
+        self,
+        histories: Mapping[Source, IcebergSource | None],
+        positions: Mapping[Source, Position | None],
+        *,
+        now_ms: int,
+    ) -> None:
+        """Store how far the consumer is from the heads that were loaded, unless somebody has just done so."""
+        if self._watch.consumer is None or not self.is_due(now_ms):
+            return
+        try:
+            interval_ms = config.sighting_interval_ms()
+            self._due_at_ms = now_ms + interval_ms
+            variables = sightings.task_variables()
+            before = sightings.read_consumer(variables, self._watch.consumer)
+            if before is not None and 0 <= now_ms - before.seen_at_ms < interval_ms:
+                self._due_at_ms = before.seen_at_ms + interval_ms
+                return
+            seen = self._see(self._watch.consumer, histories, positions, now_ms)
+            if seen.sources:
+                sightings.measure_lag(seen)
+                sightings.write(variables, after_look(before, seen, is_complete=False))
+        except Exception as error:  # noqa: BLE001 - it is for people, and the poll is not
+            log.warning("What was seen of %s was not stored: %s", self._watch.consumer, sightings.shown(error))
+
+    def _see(
+        self,
+        consumer: str,
+        histories: Mapping[Source, IcebergSource | None],
+        positions: Mapping[Source, Position | None],
+        now_ms: int,
+    ) -> ConsumerSighting:
+        found = []
+        for table in self._watch.sources:
+            history = histories.get(table.source)
+            if history is not None:
+                skips = skips_changes(table.settings(self._watch.settings))
+                look = Look(at_ms=now_ms, by=self._by, skips_changes=skips)
+                found.append(sightings.see_source(history, look, committed=positions.get(table.source)))
+        return ConsumerSighting(
+            consumer=consumer,
+            dag_id=None,
+            task_id=None,
+            iceberg_conn_id=self._iceberg_conn_id,
+            seen_at_ms=now_ms,
+            seen_by=self._by,
+            sources=tuple(found),
+        )
+
+
 class Poller:
     """Looks for new rows beyond the consumer's current position, or beyond a fixed one."""
 
@@ -188,6 +255,7 @@ class Poller:
         self._monitor = Monitor(watch)
         self._tables = Tables(iceberg_conn_id)
         self._store = open_named_store(store, iceberg_conn_id=iceberg_conn_id) if watch.consumer is not None else None
+        self._sight = PollSight(watch, iceberg_conn_id, SeenBy.SENSOR)
         self._consumer_may_be_new = consumer_may_be_new
         self._sources = tuple(table.source for table in watch.sources)
 
@@ -198,6 +266,7 @@ class Poller:
         if self._watch.missing == "fail":
             for source in (source for source, history in histories.items() if history is None):
                 raise missing_source(source)
+        self._sight.note(histories, positions, now_ms=now_ms())
         return self._monitor.judge(histories, positions, now_ms=now_ms())
 
     def _positions(self) -> dict[Source, Position | None]:

@@ -24,6 +24,7 @@ COMMANDS = [
     "list",
     "show",
     "history",
+    "lag",
     "doctor",
     "estimate",
     "seed",
@@ -49,7 +50,10 @@ with DAG(
     doc_md=__doc__,
     params={
         "command": Param("list", type="string", enum=COMMANDS, title="Command"),
-        "consumer": text("Consumer", "Not needed for list, doctor, estimate and gc"),
+        "consumer": text("Consumer", "Not needed for list, lag, doctor, estimate and gc"),
+        "look": Param(
+            default=False, type="boolean", title="Look", description="lag: look at the tables now, and store it"
+        ),
         "dry_run": Param(
             default=True, type="boolean", title="Dry run", description="Show what would change, write nothing"
         ),

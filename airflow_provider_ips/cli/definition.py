@@ -69,6 +69,7 @@ _WROTE_NOTHING: Final = _switch(
     "repaired",
 )
 _ONE_CONSUMER: Final = _arg("--consumer", help="Only this consumer (default: all)")
+_LOOK: Final = _switch("--look", help="Look at the tables now, and store what is seen")
 _WRITE_PROBE: Final = _switch("--write-probe", help="Create and drop a table in the ICDC namespace")
 
 _MIGRATING: Final = _arg(
@@ -90,7 +91,7 @@ _WRITE: Final = (_DRY_RUN, ARG_YES, ARG_OUTPUT, ARG_VERBOSE)
 _CHANGE: Final = (_CONSUMER, _STORE, _CONN_ID, *_WRITE)
 _CAPTURE: Final = (_CAPTURE_ID, _RUN_ID)
 _ICDC: Final = (_NAMESPACE, _LOCATION)
-_READING: Final = ("list", "show", "history")
+_READING: Final = ("list", "show", "history", "lag")
 
 
 def get_ips_cli_commands() -> list[CLICommand]:
@@ -103,6 +104,12 @@ def get_ips_cli_commands() -> list[CLICommand]:
                 _command("list", "List all consumers with their sources and last commits", _LIST),
                 _command("show", "Show the position of a consumer in each of its sources", _READ),
                 _command("history", "List the captures that a consumer has committed, newest last", _READ),
+                _command(
+                    "lag",
+                    "Show how far consumers are from the heads of their sources; exits with 0 if all keep up, 1 if one "
+                    "does not, 2 if that is not known",
+                    (_ONE_CONSUMER, _LOOK, *_LIST),
+                ),
                 _command(
                     "seed",
                     "Set the first position in a source, for a DAG whose target already exists",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from airflow.utils.cli import action_cli
@@ -21,7 +20,13 @@ if TYPE_CHECKING:
 # Airflow's audit log gets every command that writes, with its arguments.
 _audited = cast("Callable[[CliFunction], CliFunction]", action_cli)
 
-doctor_command = cli_function("doctor", partial(doctor.doctor, server=Server()), doctor.DoctorOptions)
+
+def _doctor(console: Console, options: doctor.DoctorOptions) -> None:
+    if doctor.doctor(console, options, server=Server()):
+        raise SystemExit(1)
+
+
+doctor_command = cli_function("doctor", _doctor, doctor.DoctorOptions)
 estimate_command = cli_function("estimate", estimate.estimate, estimate.EstimateOptions)
 seed_command = _audited(cli_function("seed", manual_changes.seed, manual_changes.SeedOptions))
 rewind_command = _audited(cli_function("rewind", manual_changes.rewind, manual_changes.RewindOptions))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import timedelta
 from typing import Any, Final
 
 from airflow_provider_ips.core.errors import InputError
@@ -199,6 +200,19 @@ def _columns(value: object) -> tuple[str, ...]:
         raise InputError(f"range_columns={value!r} is not a list of column names", remedy='for example ["event_time"]')
     _refuse_duplicates(list(listed), what="range column")
     return listed
+
+
+def parse_target_lag(value: object) -> int | None:
+    """Read a length of time as whole seconds; None for none."""
+    if value is None:
+        return None
+    if not isinstance(value, timedelta) or value < timedelta(seconds=1):
+        raise InputError(
+            f"target_lag={value!r} is not a length of time above zero",
+            consequence="Nothing could keep it",
+            remedy="set it to a timedelta, for example timedelta(hours=1), or leave it out",
+        )
+    return int(value.total_seconds())
 
 
 def _check_share(settings: CaptureSettings) -> None:

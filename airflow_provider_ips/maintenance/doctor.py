@@ -57,8 +57,8 @@ class DoctorOptions(ConnectionOptions):
     """The ids of a plain DAG and of the incremental one that follows it: then these are all that is examined."""
 
 
-def doctor(console: Console, options: DoctorOptions, *, server: Server | None = None) -> None:
-    """Print every check with its status, problems first.
+def doctor(console: Console, options: DoctorOptions, *, server: Server | None = None) -> int:
+    """Print every check with its status, problems first, and return the number of problems.
 
     :param server: Airflow's stored DAGs and secrets backends; None in a task, which cannot see them.
     """
@@ -70,6 +70,7 @@ def doctor(console: Console, options: DoctorOptions, *, server: Server | None = 
     console.show([_row(finding) for finding in sorted(findings, key=lambda f: order.index(f.status))])
     bad = sum(finding.status is Status.PROBLEM for finding in findings)
     console.say(f"{bad} problems, {sum(f.status is Status.WARNING for f in findings)} warnings.")
+    return bad
 
 
 def examine_migration(console: Console, options: DoctorOptions, server: Server | None) -> Iterator[Finding]:

@@ -1,22 +1,27 @@
-"""The commands that only read checkpoints: list, show, history."""
+"""The commands that only read checkpoints and what was seen: list, show, history, lag."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airflow_provider_ips import sightings
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import CommittedCapture, Intervention
 from airflow_provider_ips.core.errors import CheckpointError
 from airflow_provider_ips.core.positions import Position, format_time
+from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting, Freshness, SeenBy, SourceSighting
 from airflow_provider_ips.maintenance.console import (
     Console,
     ConsumerOptions,
     Row,
     StoreOptions,
     open_store,
+    open_variable_store,
     read_existing,
 )
+from airflow_provider_ips.runs.environment import now_ms
 
 if TYPE_CHECKING:
     from airflow_provider_ips.checkpoints.iceberg import IcebergStore
@@ -69,6 +74,86 @@ def show(console: Console, options: ConsumerOptions) -> None:
 def history(console: Console, options: ConsumerOptions) -> None:
     """Print what a consumer has committed, and the commands that changed its checkpoint."""
     console.show(history_rows(read_existing(open_store(console, options), options.consumer)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LagOptions(StoreOptions):
+    """Which consumer, and whether to look now."""
+
+    consumer: str | None = None
+    look: bool = False
+
+
+def lag(console: Console, options: LagOptions) -> int:
+    """Print how far consumers are from the heads of their sources, by what was seen. Return the worst, for monitors.
+
+    0: all keep up. 1: a breach, a gap, or a checkpoint that is stranded soon. 2: nothing worse than what is not known.
+    """
+    seen = look_now(console, options) if options.look else sightings.read_seen(console.variables, options.consumer)
+    now = now_ms()
+    console.show(list(lag_rows(seen, now, in_full=console.shows_documents)))
+    if missing := sorted(_never_seen(console, options, {each.consumer for each in seen})):
+        console.say(f"Never seen: {', '.join(missing)}. The DAG ips_watch looks at them, and --look does so now.")
+    found = {each.freshness(now) for each in seen} | ({Freshness.UNKNOWN} if missing or not seen else set())
+    if found & {Freshness.GAP, Freshness.BREACHED, Freshness.STRANDED_SOON}:
+        return 1
+    return 2 if Freshness.UNKNOWN in found else 0
+
+
+def look_now(console: Console, options: LagOptions) -> list[ConsumerSighting]:
+    """Look at the tables of one consumer or of all."""
+    from airflow_provider_ips.maintenance.watch import Watcher
+
+    watcher = Watcher(variables=console.variables, iceberg_conn_id=options.conn_id, seen_by=SeenBy.COMMAND)
+    return watcher.look([open_store(console, options)], options.consumer)
+
+
+def lag_rows(seen: Iterable[ConsumerSighting], now_ms: int, *, in_full: bool) -> Iterator[Row]:
+    """Make one row per consumer and source.
+
+    :param in_full: with all that a program may want, and not only what fits on a screen
+    """
+    for sighting in seen:
+        for source in sighting.sources:
+            yield {**_lag_row(sighting, source, now_ms), **(_lag_details(sighting, source, now_ms) if in_full else {})}
+
+
+def _lag_row(sighting: ConsumerSighting, source: SourceSighting, now_ms: int) -> Row:
+    lag_s, runway_s = source.lag_s(now_ms), source.runway_s(now_ms)
+    return {
+        "consumer": sighting.consumer,
+        "source": source.source.label,
+        "state": sighting.freshness(now_ms).value,
+        "lag_s": None if lag_s is None else int(lag_s),
+        "target_lag_s": sighting.target_lag_s,
+        "commits": source.lag.commits,
+        "records": source.lag.volume.records,
+        "runway_s": None if runway_s is None else int(runway_s),
+        "seen": format_time(source.seen_at_ms),
+        "problem": source.gap or source.problem,
+    }
+
+
+def _lag_details(sighting: ConsumerSighting, source: SourceSighting, now_ms: int) -> Row:
+    oldest_ms, pending, breach = source.lag.oldest_unprocessed_at_ms, sighting.pending, sighting.breach
+    return {
+        "files": source.lag.volume.files,
+        "bytes": source.lag.volume.size_bytes,
+        "oldest_unprocessed": None if oldest_ms is None else format_time(oldest_ms),
+        "breached_since": None if breach is None or not breach.is_open else format_time(breach.since_ms),
+        "pending_run": None if pending is None else str(pending.run),
+        "pending_s": None if pending is None else max(now_ms - pending.started_at_ms, 0) // 1000,
+        "head": None if source.head is None or source.head.snapshot_id is None else str(source.head.snapshot_id),
+        "seen_by": source.seen_by.value,
+    }
+
+
+def _never_seen(console: Console, options: LagOptions, seen: set[str]) -> set[str]:
+    """The consumers that have a checkpoint, as far as that is known without a catalog, or the one that is named."""
+    if options.consumer is not None:
+        return {options.consumer} - seen
+    stored = (name for store in open_variable_store(console).values() for name in store.consumers())
+    return set(stored) - seen
 
 
 def _listed(place: str, consumer: str | None, parse: Callable[[], Checkpoint | None]) -> tuple[Row, Checkpoint | None]:

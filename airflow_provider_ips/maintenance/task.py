@@ -15,10 +15,11 @@ from airflow_provider_ips.maintenance.console import Console, ConsumerOptions, R
 
 log = logging.getLogger(__name__)
 
-COMMANDS: Final[Mapping[str, tuple[Callable[[Console, Any], None], type[Any]]]] = {
+COMMANDS: Final[Mapping[str, tuple[Callable[[Console, Any], object], type[Any]]]] = {
     "list": (overview.list_consumers, StoreOptions),
     "show": (overview.show, ConsumerOptions),
     "history": (overview.history, ConsumerOptions),
+    "lag": (overview.lag, overview.LagOptions),
     "doctor": (doctor.doctor, doctor.DoctorOptions),
     "estimate": (estimate.estimate, estimate.EstimateOptions),
     "seed": (manual_changes.seed, manual_changes.SeedOptions),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import SkipMixin
 
 from airflow_provider_ips import config, dag_graph
-from airflow_provider_ips.core.settings import CaptureSettings, parse_sources
+from airflow_provider_ips.core.settings import CaptureSettings, parse_sources, parse_target_lag
 from airflow_provider_ips.dag_checks.arguments import check_choice, check_names, read_source_dicts
 from airflow_provider_ips.dag_checks.completion import complete_read_dag, complete_running_dag
 from airflow_provider_ips.dag_checks.stages import refuse_no_chunk
@@ -18,7 +18,7 @@ from airflow_provider_ips.retries import at_once
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from airflow.providers.openlineage.extractors.base import OperatorLineage
     from airflow.sdk import Context
@@ -101,6 +101,9 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
     :param backfill_partitions: What a run of Airflow's own ``airflow backfill create`` captures in place of the usual
         range: all live rows of the partitions that this filter selects, detached from the checkpoint, such as
         ``"day = '{{ data_interval_start | ds }}'"``. Rendered in these runs only.
+    :param target_lag: For how long the oldest unprocessed commit of any source may wait. More is a breach: a metric, a
+        state that pages and ``airflow ips lag`` show, and a notification by the DAG ``ips_watch``. Captures do not
+        depend on it.
     :param max_active_tis_per_dag: One at a time, because a consumer has one pending capture. A mapped capture has one
         consumer for each instance, and is not limited.
     """
@@ -151,6 +154,7 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
         follow_params: bool = True,
         chunk: object = None,
         backfill_partitions: str | None = None,
+        target_lag: timedelta | None = None,
         max_active_tis_per_dag: int | None = 1,
         **kwargs: Any,
     ) -> None:
@@ -184,6 +188,8 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
         self.chunk = chunk
         self.takes_chunk = chunk is not None
         self.backfill_partitions = backfill_partitions
+        self.target_lag = target_lag
+        self.target_lag_s = parse_target_lag(target_lag)
         self.checked_sources()
 
     _captured: CaptureRecord | None = None
@@ -241,6 +247,7 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
             follow_params=self.follow_params,
             chunk=self.chunk,
             backfill_partitions=lambda: self.render_template(self.backfill_partitions, context),
+            target_lag_s=self.target_lag_s,
         )
         timer = CaptureTimer()
         record = self._captured = CaptureRun(context=context, parameters=parameters).execute()

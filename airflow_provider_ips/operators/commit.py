@@ -102,6 +102,7 @@ class IpCommitOperator(CommitTask):
     def execute(self, context: Context) -> None:
         """Demand evidence, move the checkpoint, drop ICDC tables, and emit events of the targets."""
         from airflow_provider_ips.runs.commit import commit_capture
+        from airflow_provider_ips.runs.environment import now_ms
         from airflow_provider_ips.runs.measures import measure_commit, measure_refusal
         from airflow_provider_ips.runs.reports import commit_lines, event_lines
 
@@ -113,7 +114,7 @@ class IpCommitOperator(CommitTask):
         except IpsError:
             measure_refusal(context, self.capture_task_id)
             raise
-        measure_commit(report)
+        measure_commit(report, now_ms=now_ms())
         self._committed = report.record
         for line in (*commit_lines(report), *event_lines(report, self.target_assets)):
             self.log.info("%s", line)

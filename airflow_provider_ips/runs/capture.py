@@ -20,6 +20,7 @@ from airflow_provider_ips.runs.claims import open_claims
 from airflow_provider_ips.runs.detached import DetachedRange
 from airflow_provider_ips.runs.environment import open_store
 from airflow_provider_ips.runs.evidence import target_heads, target_to_move
+from airflow_provider_ips.runs.measures import CaptureSight
 from airflow_provider_ips.runs.pending import PendingRun
 from airflow_provider_ips.runs.request import CaptureParameters, CaptureRequest, read_request
 
@@ -63,17 +64,27 @@ class CaptureRun:
             ).execute()
         if not is_committed:
             log.warning("No IpCommitOperator of this DAG commits this capture: the next run captures its range again.")
-        return PendingRun(
+        now_ms = environment.now_ms()
+        sight = CaptureSight(
+            request=request, checkpoint=checkpoint, target_lag_s=parameters.target_lag_s, now_ms=now_ms
+        )
+        run = PendingRun(
             request=replace(request, first_runs=_first_runs(request, checkpoint)),
             catalog=catalog,
             store=store,
             checkpoint=checkpoint,
             resolution=self._resolve(request, store, checkpoint),
-            now_ms=environment.now_ms(),
+            now_ms=now_ms,
             refuse_if_set_back=lambda: preconditions.refuse_if_set_back(context, request, catalog, checkpoint),
             refuse_new_range=lambda: self._refuse_new_range(request, checkpoint),
             has_work_ahead=lambda: preconditions.has_work_ahead(context),
-        ).execute()
+            saw=sight.take,
+        )
+        try:
+            sight.record = run.execute()
+        finally:  # also where it was refused, or failed: the lag grows there
+            sight.write_down()
+        return sight.record
 
     def _confirm_claims(self, request: CaptureRequest) -> None:
         """A chunk may be cleared long after its backfill ended, when another one writes the same part of the target."""

@@ -14,7 +14,7 @@ has the range before the first ICDC table exists, so that a retry finds it again
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -84,11 +84,20 @@ class CaptureKind:
         return False
 
 
-def plan_sources(request: CaptureRequest, catalog: Catalog, kind: CaptureKind) -> Sequence[PlannedSource]:
-    """Open all sources before any is planned, so that their ranges end close to each other."""
+def plan_sources(
+    request: CaptureRequest,
+    catalog: Catalog,
+    kind: CaptureKind,
+    saw: Callable[[Sequence[IcebergSource]], None] = lambda _: None,
+) -> Sequence[PlannedSource]:
+    """Open all sources before any is planned, so that their ranges end close to each other.
+
+    :param saw: gets the histories before they are planned, which may be refused
+    """
     from airflow_provider_ips.iceberg.source.iceberg_source import open_source
 
     histories = [open_source(catalog, table.source) for table, _ in request.sources]
+    saw(histories)
     return kind.check(
         [
             kind.plan(history, table, settings)

@@ -36,7 +36,6 @@ from airflow_provider_ips.runs.capture_steps import (
     rules_of,
     write_over,
 )
-from airflow_provider_ips.runs.measures import measure_lag
 from airflow_provider_ips.runs.request import CaptureRequest
 
 if TYPE_CHECKING:
@@ -208,6 +207,9 @@ class PendingRun:
     has_work_ahead: Callable[[], bool] = lambda: True
     """Whether tasks after this one will run; asked of a replay only."""
 
+    saw: Callable[[Sequence[IcebergSource]], None] = lambda _: None
+    """Gets the histories once they are loaded."""
+
     def execute(self) -> CaptureRecord:
         """Capture the range that the run captured before, or else a new one."""
         repeated = self._repeated()
@@ -217,7 +219,7 @@ class PendingRun:
         if not repeated.is_replay and not repeated.has_rules_of(self.request):
             return self._capture_corrected()
         try:
-            sources = plan_sources(self.request, self.catalog, repeated)
+            sources = plan_sources(self.request, self.catalog, repeated, saw=self.saw)
         except GapError as gap:
             return self._capture_without_history(repeated, gap)
         if variant := repeated.other_selection(sources):
@@ -263,11 +265,8 @@ class PendingRun:
             refuse_if_set_back=self.refuse_if_set_back,
             refuse_new_range=self.refuse_new_range,
         )
-        sources = plan_sources(self.request, self.catalog, kind)
-        try:
-            return self._with_advice(publish(self.request, self.catalog, kind, sources), sources)
-        finally:  # also where publishing failed: the lag grows there
-            measure_lag(self.request.consumer, sources, self.checkpoint, now_ms=self.now_ms)
+        sources = plan_sources(self.request, self.catalog, kind, saw=self.saw)
+        return self._with_advice(publish(self.request, self.catalog, kind, sources), sources)
 
     def _capture_corrected(self) -> CaptureRecord:
         """Capture again from the checkpoint, by other settings or another schema than the run's earlier attempt.

@@ -45,6 +45,8 @@ class CaptureParameters:
     """Renders the filter for runs of Airflow's own backfill. Called in these runs only: others may have no data
     interval, and then it cannot be rendered."""
 
+    target_lag_s: int | None = None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureRequest:

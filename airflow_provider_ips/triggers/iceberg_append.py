@@ -12,12 +12,14 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_provider_ips import compat, config
 from airflow_provider_ips.core.errors import InputError, IpsError
+from airflow_provider_ips.core.sightings.consumer_sighting import SeenBy
 from airflow_provider_ips.core.watching.monitor import Monitor, missing_source
 from airflow_provider_ips.core.watching.watch import Watch, parse_interval, parse_since, watched_to_text
 from airflow_provider_ips.iceberg.gc_pause import LONG_LIVED
 from airflow_provider_ips.runs.environment import now_ms, open_named_store
 from airflow_provider_ips.watching import (
     Loaded,
+    PollSight,
     Tables,
     Watermark,
     in_thread,
@@ -140,6 +142,7 @@ class IcebergAppendTrigger(BaseEventTrigger):
             )
         self.give_up_at_ms = give_up_at_ms
         self.sources = tuple(table.source for table in self.watch.sources)
+        self._sight = PollSight(self.watch, iceberg_conn_id, SeenBy.TRIGGER)
 
     @classmethod
     def for_capture(cls, capture: CaptureTask, **parameters: Any) -> Self:
@@ -253,6 +256,8 @@ class IcebergAppendTrigger(BaseEventTrigger):
             positions = await in_thread(self._read_positions, self.watch.consumer)
         if positions is None and not self.once:
             self.log.info("Consumer %s has no checkpoint yet: the whole table is new to it.", self.watch.consumer)
+        if self._sight.is_due(now_ms()):
+            await in_thread(self._sight.note, loaded.histories, positions or {}, now_ms=now_ms())
         outcome = await in_thread(monitor.judge, loaded.histories, positions or {}, now_ms=now_ms())
         for source_result in outcome.sources:
             self.log.log(logging.INFO if self.once else logging.DEBUG, "%s", source_result.readiness.reason)

@@ -68,9 +68,16 @@ class Receiver:
                 return [line for line in found if line.startswith("airflow.ips.")]
 
     def values(self):
-        """The same by name, without what only time decides."""
-        parsed = (re.fullmatch(r"(.+?):(.+)\|(\w+)", line) for line in self.lines())
-        return {found[1].removeprefix("airflow."): (float(found[2]), found[3]) for found in parsed if found}
+        """The last ones by name."""
+        return {name: values[-1] for name, values in self.values_in_order().items()}
+
+    def values_in_order(self):
+        """All by name."""
+        found: dict[str, list[tuple[float, str]]] = {}
+        for parsed in (re.fullmatch(r"airflow\.(.+?):(.+)\|(\w+)", line) for line in self.lines()):
+            if parsed:
+                found.setdefault(parsed[1], []).append((float(parsed[2]), parsed[3]))
+        return found
 
     def close(self):
         self._socket.close()
@@ -94,7 +101,8 @@ def test_a_run_sends_what_it_captured_and_committed(statsd, events, job, run_dag
 
     run_dag(dag)
 
-    found = statsd.values()
+    sent = statsd.values_in_order()
+    found = {name: values[0] for name, values in sent.items()}
     of_table = "measured__capture.db__events"
     size = found[f"ips.capture.bytes.{of_table}"][0]
     assert {name: value for name, value in found.items() if "seconds" not in name and "duration" not in name} == {
@@ -110,25 +118,34 @@ def test_a_run_sends_what_it_captured_and_committed(statsd, events, job, run_dag
     }
     assert found["ips.capture.duration.measured__capture"][1] == "ms"
     assert 0 < found[f"ips.lag.seconds.{of_table}"][0] < 600
+    assert {values[1] for name, values in sent.items() if "ips.lag" in name} == {(0, "g")}, "nothing is left to process"
     assert timedelta(days=4) < timedelta(seconds=found[f"ips.runway.seconds.{of_table}"][0]) < timedelta(days=5)
 
 
 def test_a_first_run_has_no_lag(statsd, events, job, run_dag):
     """Nothing was processed yet, so nothing says since when rows wait: that is unknown, and not zero."""
+    job.fails = True
     run_dag(incremental("measured_first", "db.events", job))
     assert not [line for line in statsd.lines() if "ips.lag" in line or "ips.runway" in line]
 
 
-def test_a_range_that_a_limit_ends_does_not_count_the_rest(statsd, events, job, run_dag):
-    """How long the oldest row has waited is known all the same."""
+def test_a_first_commit_leaves_no_lag(statsd, events, job, run_dag):
+    """All that its capture saw is processed."""
+    run_dag(incremental("measured_commit", "db.events", job))
+    assert statsd.values()["ips.lag.seconds.measured_commit__capture.db__events"] == (0, "g")
+
+
+def test_the_lag_goes_on_beyond_the_end_of_a_limited_range(statsd, events, job, run_dag):
+    """What the limit leaves is lag, and still is after the commit."""
     dag = incremental("measured_part", "db.events", job, capture={"max_snapshots": 1})
     run_dag(dag)
     for number in (4, 5):
         append(events, [number])
     statsd.lines()
     run_dag(dag)
-    lag = {name.split(".")[2] for name in statsd.values() if name.startswith("ips.lag.")}
-    assert lag == {"seconds"}
+    sent = statsd.values_in_order()
+    assert sent["ips.lag.commits.measured_part__capture.db__events"] == [(2, "g"), (1, "g")]
+    assert sent["ips.lag.records.measured_part__capture.db__events"] == [(2, "g"), (1, "g")]
 
 
 def test_a_capture_says_for_how_long_the_one_before_it_is_pending(statsd, events, job, run_dag):

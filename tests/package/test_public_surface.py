@@ -21,6 +21,7 @@ EXPORTED = {
     "SourceTable": "airflow_provider_ips.core.settings",
     "iceberg_asset": "airflow_provider_ips.assets.iceberg",
     "ips_params": "airflow_provider_ips.params",
+    "ips_watch": "airflow_provider_ips.maintenance.watch",
 }
 OF_ICEBERG = {
     "capture": "airflow_provider_ips.iceberg.api",

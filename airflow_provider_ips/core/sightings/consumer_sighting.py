@@ -27,6 +27,9 @@ MAX_POINTS: Final = 100
 MAX_WORDS: Final = 300
 """Characters of a reason, and of a setting."""
 
+LONGEST_UNSEEN_S: Final = 24 * 3600
+"""After this time nothing is known any more of a consumer without a target."""
+
 SIGHTING_DIGEST: Final = 16
 """Characters of the hash at the end of a sighting's key. Keys of checkpoints end in 20, so neither is the other."""
 
@@ -46,6 +49,25 @@ class SeenBy(StrEnum):
     WATCH = "ips_watch"
     BUTTON = "button"
     COMMAND = "command"
+
+
+class Freshness(StrEnum):
+    """Whether a consumer keeps up, by what was seen; the most urgent one that is true."""
+
+    GAP = "gap"
+    """A source lacks what proves the range: the next capture stops there."""
+
+    BREACHED = "breached"
+    """It lags by more than its ``target_lag``."""
+
+    STRANDED_SOON = "stranded soon"
+    """More than half of the time for which a source keeps its snapshots has passed."""
+
+    UNKNOWN = "unknown"
+    """It was not seen, or too long ago, or not completely."""
+
+    KEPT = "kept"
+    """The target is kept; or there is none, and nothing else is wrong."""
 
 
 UNKNOWN_VOLUME: Final = Volume(files=None, records=None, size_bytes=None)
@@ -127,6 +149,11 @@ class SourceSighting(JsonObject):
     def runway_s(self, now_ms: int) -> float | None:
         """Seconds until expiry may strand the checkpoint; None if it never does, or if that is unknown."""
         return None if self.runway_until_ms is None else max(self.runway_until_ms - now_ms, 0) / 1000
+
+    def is_stranded_soon(self, now_ms: int) -> bool:
+        """Whether less time is left to process the oldest commit than it has waited."""
+        runway_s, lag_s = self.runway_s(now_ms), self.lag_s(now_ms)
+        return runway_s is not None and lag_s is not None and runway_s < lag_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +268,29 @@ class ConsumerSighting(JsonObject):
         """Whether the target is kept at a time, by what was seen; None if that is unknown, or there is no target."""
         seconds = self.lag_s(now_ms)
         return None if seconds is None or self.target_lag_s is None else seconds <= self.target_lag_s
+
+    def freshness(self, now_ms: int) -> Freshness:
+        """Whether it keeps up at a time, by what was seen before it.
+
+        What is committed after a look has waited for a shorter time than has passed since the look. So one that is
+        younger than the target proves that the target is kept, whatever came since:
+
+            target 1 hour, seen 20 minutes ago without lag         kept
+            target 1 hour, seen 2 hours ago without lag            unknown
+            target 1 hour, oldest commit of 3 hours ago            breached, whenever that was seen
+        """
+        if any(each.gap is not None for each in self.sources):
+            return Freshness.GAP
+        is_kept = self.is_kept(now_ms)
+        if is_kept is False:
+            return Freshness.BREACHED
+        if any(each.is_stranded_soon(now_ms) for each in self.sources):
+            return Freshness.STRANDED_SOON
+        is_known = bool(self.sources) and self.lag_s(now_ms) is not None
+        looked_at_ms = min((each.seen_at_ms for each in self.sources), default=0)
+        longest_s = LONGEST_UNSEEN_S if self.target_lag_s is None else self.target_lag_s
+        is_recent = now_ms - looked_at_ms <= longest_s * 1000
+        return Freshness.KEPT if is_known and is_recent else Freshness.UNKNOWN
 
     def to_text(self) -> str:
         """Write it in at most ``MAX_BYTES``: the oldest points are left out first, then settings, then sources."""

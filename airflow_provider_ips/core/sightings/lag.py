@@ -1,4 +1,4 @@
-"""How far a position is from the head of a table, and for how long the table keeps what proves the range between.
+"""How far a checkpoint is from the head of a table, and how a sighting follows from that and from the one before it.
 
 Only what the table's metadata holds in memory is counted, so that looking costs no more than loading the table. What a
 capture takes is decided by manifests, and may differ where a summary lacks a count: then the count is unknown here.
@@ -6,7 +6,7 @@ capture takes is decided by manifests, and may differ where a summary lacks a co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,15 +19,21 @@ from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Volume
 from airflow_provider_ips.core.settings import CaptureSettings
 from airflow_provider_ips.core.sightings.consumer_sighting import (
+    MAX_POINTS,
     MAX_WORDS,
     UNKNOWN_LAG,
     UNKNOWN_VOLUME,
+    Breach,
+    ConsumerSighting,
     Lag,
     PendingRange,
+    Point,
     SeenBy,
     SourceSighting,
 )
 from airflow_provider_ips.core.sightings.table_sighting import Effect, commit_of, effect_of, whole_table
+
+Retention = Callable[[], RetentionFacts]
 
 _TO_PROCESS: Final = (Effect.APPEND, Effect.CHANGE, Effect.UNKNOWN)
 
@@ -52,15 +58,18 @@ def see_source(
     look: Look,
     *,
     committed: Position | None,
-    retention: RetentionFacts | None = None,
+    retention: Retention | None = None,
 ) -> SourceSighting:
-    """See how far a checkpoint is from the head of a source."""
+    """See how far a checkpoint is from the head of a source.
+
+    :param retention: called only if the range is proven
+    """
     seen = SourceSighting(
         source=Source(history.name, history.branch),
         seen_at_ms=look.at_ms,
         seen_by=look.by,
-        head=head_position(history),
         table=whole_table(history.head),
+        head=head_position(history),
         committed=None if committed is None else replace(committed, evidence=None, extra={}),
         lag=UNKNOWN_LAG,
         skips_changes=look.skips_changes,
@@ -73,9 +82,8 @@ def see_source(
         return replace(seen, gap=gap.problem[:MAX_WORDS])
     except SourceError as error:
         return replace(seen, problem=error.problem[:MAX_WORDS])
-    return replace(
-        seen, lag=lag_of(after, skips_changes=look.skips_changes), runway_until_ms=runway_until(after, retention, look)
-    )
+    until_ms = None if retention is None else runway_until(after, retention(), look)
+    return replace(seen, lag=lag_of(after, skips_changes=look.skips_changes), runway_until_ms=until_ms)
 
 
 def unseen_source(source: Source, look: Look, *, committed: Position | None, problem: str) -> SourceSighting:
@@ -100,7 +108,7 @@ def with_pending(
     *,
     to: Position,
     captured: Volume,
-    retention: RetentionFacts | None = None,
+    retention: Retention | None = None,
 ) -> SourceSighting:
     """Add a pending range, and the lag that is left once it is committed."""
     after = see_source(history, look, committed=to, retention=retention)
@@ -128,18 +136,32 @@ def lag_of(after: Sequence[SnapshotFacts], *, skips_changes: bool) -> Lag:
     oldest = taken[0] if taken and taken[0][0] is not Effect.UNKNOWN else None
     return Lag(
         commits=len(taken) if is_known else None,
-        volume=Volume.total(_added(each) for _, each in taken),
+        volume=_added(each for _, each in taken),
         oldest_unprocessed_at_ms=None if oldest is None else oldest[1].committed_at_ms,
     )
 
 
-def _added(snapshot: SnapshotFacts) -> Volume:
-    commit = commit_of(snapshot)
-    size_bytes = 0 if commit.added_files == 0 else snapshot.count("added-files-size")
-    return Volume(files=commit.added_files, records=commit.added_records, size_bytes=size_bytes)
+def _added(snapshots: Iterable[SnapshotFacts]) -> Volume:
+    """What commits added in total. What is unknown of one is unknown of all."""
+    commits = [(commit_of(each), each.count("added-files-size")) for each in snapshots]
+    sizes = [0 if commit.added_files == 0 else size_bytes for commit, size_bytes in commits]
+    return Volume(
+        files=_sum(commit.added_files for commit, _ in commits),
+        records=_sum(commit.added_records for commit, _ in commits),
+        size_bytes=_sum(sizes),
+    )
 
 
-def runway_until(after: Sequence[SnapshotFacts], retention: RetentionFacts | None, look: Look) -> int | None:
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    total = 0
+    for number in numbers:
+        if number is None:
+            return None
+        total += number
+    return total
+
+
+def runway_until(after: Sequence[SnapshotFacts], retention: RetentionFacts, look: Look) -> int | None:
     """When expiry by the table's own rules may remove the first snapshot after a checkpoint, which proves the range.
 
     The checkpoint may be expired itself: its child still names it as its parent. A consumer that has processed all has
@@ -148,8 +170,6 @@ def runway_until(after: Sequence[SnapshotFacts], retention: RetentionFacts | Non
         max-snapshot-age 5 days, first snapshot after the checkpoint 2 days old      3 days
         the same, min-snapshots-to-keep 10, 4 snapshots since, one an hour           3 days, or 6 hours if longer
     """
-    if retention is None:
-        return None
     until = [_by_age(after, retention, look), _by_branch(retention, look)]
     return min((each for each in until if each is not None), default=None)
 
@@ -179,3 +199,134 @@ def _by_branch(retention: RetentionFacts, look: Look) -> int | None:
         return None
     newest_ms = retention.committed_at_ms[0] if retention.committed_at_ms else look.at_ms
     return newest_ms + retention.max_ref_age_ms
+
+
+def after_capture(
+    before: ConsumerSighting | None, seen: ConsumerSighting, captured: Sequence[Volume]
+) -> ConsumerSighting:
+    """Take over from the sighting before what a capture does not know: the course of the figures, and a breach.
+
+    :param captured: of each source; nothing if the capture failed
+    """
+    return _judged(seen, before, _sum(each.size_bytes for each in captured) if captured else None)
+
+
+def after_look(before: ConsumerSighting | None, seen: ConsumerSighting, *, is_complete: bool) -> ConsumerSighting:
+    """Take over what only a capture knows, too: its DAG, its settings, what it took.
+
+    :param is_complete: all sources of the consumer were seen, and what is pending; else only these, and no more
+    """
+    if before is None:
+        return _judged(seen, None)
+    sources = tuple(_carried(each, before.source_sighting(each.source)) for each in seen.sources)
+    pending = seen.pending
+    if not is_complete:
+        listed = {each.source for each in sources}
+        sources = (*sources, *(each for each in before.sources if each.source not in listed))
+        pending = before.pending if any(each.pending for each in sources) else None
+    elif pending is None:
+        sources = tuple(replace(each, pending=None) for each in sources)
+    known = replace(
+        seen,
+        dag_id=before.dag_id or seen.dag_id,
+        task_id=before.task_id or seen.task_id,
+        target_lag_s=before.target_lag_s if seen.target_lag_s is None else seen.target_lag_s,
+        settings=before.settings,
+        sources=sources,
+        unlisted_sources=0 if is_complete else before.unlisted_sources,
+        pending=pending,
+    )
+    return _judged(known, before)
+
+
+def after_commit(
+    before: ConsumerSighting, *, capture_id: str, positions: Mapping[Source, Position], now_ms: int
+) -> ConsumerSighting:
+    """Move the positions, as the commit did. What is left to process was counted when the capture looked."""
+    is_pending = before.pending is not None and before.pending.capture_id == capture_id
+    sources = tuple(
+        _moved(each, positions[each.source]) if each.source in positions else each for each in before.sources
+    )
+    seen = replace(
+        before,
+        seen_at_ms=now_ms,
+        seen_by=SeenBy.COMMIT,
+        sources=sources,
+        pending=None if is_pending else before.pending,
+    )
+    return _judged(seen, before)
+
+
+def with_notice(sighting: ConsumerSighting, now_ms: int) -> ConsumerSighting:
+    """Note that people were notified of the breach, or that they know of its end."""
+    if sighting.breach is None or not sighting.breach.is_open:
+        return replace(sighting, breach=None)
+    return replace(sighting, breach=replace(sighting.breach, notified_at_ms=now_ms))
+
+
+def breach_after(before: Breach | None, sighting: ConsumerSighting, now_ms: int) -> Breach | None:
+    """Whether a consumer breaches its target, by what was seen now. Where that is unknown nothing changes.
+
+    seen        before              after
+    breached    kept                a breach since the oldest commit became too old
+    kept        breach, notified    over, until people are notified of that
+    kept        breach, unnoticed   none
+    breached    over, unnoticed     the same breach again
+    """
+    if sighting.target_lag_s is None:
+        return None
+    match sighting.is_kept(now_ms):
+        case None:
+            return before
+        case True:
+            if before is None or before.notified_at_ms is None:
+                return None
+            return before if before.over_at_ms is not None else replace(before, over_at_ms=now_ms)
+        case False:
+            lag_s = sighting.lag_s(now_ms) or 0
+            since_ms = now_ms - int((lag_s - sighting.target_lag_s) * 1000)
+            return replace(before, over_at_ms=None) if before else Breach(since_ms=since_ms)
+
+
+def _judged(
+    seen: ConsumerSighting, before: ConsumerSighting | None, captured_bytes: int | None = None
+) -> ConsumerSighting:
+    points = () if before is None else before.points
+    return replace(
+        seen,
+        points=(*points, _point(seen, captured_bytes))[-MAX_POINTS:],
+        breach=breach_after(None if before is None else before.breach, seen, seen.seen_at_ms),
+    )
+
+
+def _point(seen: ConsumerSighting, captured_bytes: int | None) -> Point:
+    lag_s = seen.lag_s(seen.seen_at_ms)
+    return Point(
+        at_ms=seen.seen_at_ms,
+        lag_s=None if lag_s is None else int(lag_s),
+        lag_bytes=_sum(each.lag.volume.size_bytes for each in seen.sources),
+        captured_bytes=captured_bytes,
+        table_bytes=_sum(each.table.size_bytes for each in seen.sources),
+    )
+
+
+def _carried(seen: SourceSighting, before: SourceSighting | None) -> SourceSighting:
+    """Keep what is known of a pending range that is still pending."""
+    if before is None or before.pending is None or seen.committed != before.committed:
+        return seen
+    if seen.pending is None:
+        return replace(seen, pending=before.pending)
+    if seen.pending.to_inclusive == before.pending.to_inclusive:
+        return replace(seen, pending=replace(seen.pending, captured=before.pending.captured))
+    return seen
+
+
+def _moved(seen: SourceSighting, to: Position) -> SourceSighting:
+    pending = seen.pending
+    if pending is not None and pending.to_inclusive == to:
+        return replace(
+            seen, committed=to, lag=pending.rest, runway_until_ms=pending.runway_until_ms, gap=None, pending=None
+        )
+    if seen.committed == to:
+        return replace(seen, pending=None)
+    return replace(seen, committed=to, lag=UNKNOWN_LAG, runway_until_ms=None, gap=None, pending=None)

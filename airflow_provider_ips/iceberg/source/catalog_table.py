@@ -35,7 +35,7 @@ def load_table(catalog: Catalog, source: Source) -> Table:
     # What the catalog has sent with the table, such as credentials, is among the properties of its storage.
     remember_secrets({k: v for k, v in table.io.properties.items() if k not in table.metadata.properties})
     _check_supported(table, source.table)
-    _check_branch(table, source)
+    check_branch(table, source)
     return table
 
 
@@ -91,7 +91,8 @@ def _check_supported(table: Table, name: str) -> None:
         )
 
 
-def _check_branch(table: Table, source: Source) -> None:
+def check_branch(table: Table, source: Source) -> None:
+    """Refuse a branch that the table does not have."""
     refs, branch = table.metadata.refs, source.branch
     if branch == MAIN_BRANCH or (branch in refs and refs[branch].snapshot_ref_type is SnapshotRefType.BRANCH):
         return

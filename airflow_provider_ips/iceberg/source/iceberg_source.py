@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyiceberg.table.metadata import TableMetadataUtil
 
-from airflow_provider_ips.core.errors import InputError, UnsupportedTableError
+from airflow_provider_ips.core.errors import InputError, IpsError, UnsupportedTableError
 from airflow_provider_ips.core.history.files import FileFacts, ManifestFacts, Status
 from airflow_provider_ips.core.history.selections import Selection, Take
 from airflow_provider_ips.core.history.snapshots import SnapshotFacts, head_position, logged_head
@@ -19,7 +19,7 @@ from airflow_provider_ips.core.record import Volume
 from airflow_provider_ips.iceberg.foreign_errors import parsing, translate_errors
 from airflow_provider_ips.iceberg.manifests.entry_facts import read_entries
 from airflow_provider_ips.iceberg.manifests.lists import ManifestList, first_row_id_of, manifest_facts
-from airflow_provider_ips.iceberg.source.catalog_table import is_view, load_table
+from airflow_provider_ips.iceberg.source.catalog_table import check_branch, is_view, load_table
 from airflow_provider_ips.iceberg.storage.files import read_text
 
 if TYPE_CHECKING:
@@ -214,6 +214,19 @@ def open_source_if_exists(catalog: Catalog, source: Source) -> IcebergSource | N
         if is_view(catalog, TableIdentifier.parse(source.table)):
             raise
         return None
+
+
+def open_branches(catalog: Catalog, sources: Sequence[Source]) -> list[IcebergSource | IpsError]:
+    """Load a table once for several of its branches. One that is missing hides no other."""
+    found: list[IcebergSource | IpsError] = []
+    table = load_table(catalog, Source(sources[0].table))
+    for source in sources:
+        try:
+            check_branch(table, source)
+            found.append(IcebergSource(table, source.table, source.branch))
+        except IpsError as error:
+            found.append(error)
+    return found
 
 
 def position_at(source: IcebergSource, *, snapshot_id: int | None = None, time_ms: int | None = None) -> Position:
