@@ -26,7 +26,7 @@ DONE ?=
 OWN_TARGETS := apply browser cascades components cookbook dbt demo docs_site examples/test_patterns.py lineage playback topology
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-watch bench-state bench-metrics compare quick test test-apply test-components test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-catalogs docs docs-serve test-docs release-check bench-estimate clean
+.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-watch bench-state bench-metrics compare quick test test-apply test-components test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -137,6 +137,9 @@ screenshots: test-browser ## take the pictures of the docs anew
 
 test-engines: jars ## every engine reads one set of sources and ICDC tables, into docs (ENGINES='spark flink')
 	@python -m tests.system.engines $(if $(ENGINES),$(ENGINES),--publish)
+
+test-branches: jars ## captures in branches beside maintenance by five releases of Iceberg (BRANCHES_ARGS='--seed 7 --count 500')
+	@python -m tests.system.branches $(BRANCHES_ARGS)
 
 test-catalogs: jars ## one story on every catalog and storage, into docs (CATALOGS='glue hive')
 	@python -m tests.system.catalogs $(if $(CATALOGS),$(CATALOGS),--publish)

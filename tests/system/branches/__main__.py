@@ -1,0 +1,49 @@
+"""Play random histories of captures in branches, with several releases of Iceberg at work on the same table.
+
+python -m tests.system.branches --seed 7 --count 50
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.kit.local_tables import new_catalog
+from tests.system.branches.history import loses_files_to_leases_of_engines, play
+from tests.system.branches.maintenance import OTHERS, OWN, releases
+
+UNSAFE = {"1.8.1": True, "1.9.2": True}
+"""Releases in which a branch that engines expire costs live files of main."""
+
+
+def main() -> int:
+    """Exit with 1 if a history broke the law."""
+    parser = argparse.ArgumentParser(prog="python -m tests.system.branches")
+    parser.add_argument("--seed", type=int, default=18)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--releases", nargs="+", default=[*OTHERS, OWN])
+    options = parser.parse_args()
+    begun, done = time.monotonic(), Counter[str]()
+    with tempfile.TemporaryDirectory() as folder:
+        new_catalog(Path(folder))
+        with releases(Path(folder), options.releases) as engines:
+            for engine in engines:
+                found = loses_files_to_leases_of_engines(Path(folder), engine)
+                assert found is UNSAFE.get(engine.version, False), f"{engine.version}: loses files is {found}"
+                print(
+                    f"Iceberg {engine.version}: a branch with max-ref-age-ms {'costs' if found else 'keeps'} live files"
+                )
+            for number in range(options.count):
+                history = play(Path(folder), options.seed + number, engines, options.steps)
+                done.update(line.split("(")[0].strip() for line in history.log)
+    print(f"{options.count} histories of {options.steps} steps in {time.monotonic() - begun:.0f} s: {dict(done)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
