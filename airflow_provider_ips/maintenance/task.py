@@ -15,6 +15,9 @@ from airflow_provider_ips.maintenance.console import Console, ConsumerOptions, R
 
 log = logging.getLogger(__name__)
 
+DAG_ID: Final = "ips_maintenance"
+"""The example DAG that runs them. The page *Incremental* starts runs of a DAG of this name."""
+
 COMMANDS: Final[Mapping[str, tuple[Callable[[Console, Any], object], type[Any]]]] = {
     "list": (overview.list_consumers, StoreOptions),
     "show": (overview.show, ConsumerOptions),
@@ -66,6 +69,17 @@ def run_command(name: str, form: Mapping[str, Any], *, user: str, confirmation: 
 
     :param form: Options of the command, and of others: the form is the same for all commands.
     """
+    run, options = command_of(name, form)
+    console = TaskConsole(user, confirmation)
+    run(console, options)
+    return console.rows
+
+
+def command_of(name: str, form: Mapping[str, Any]) -> tuple[Callable[[Console, Any], object], Any]:
+    """Return a command and its options, as a form gives them.
+
+    :param form: Options of the command, and of others: a form may be the same for all commands.
+    """
     # No form may answer its own confirmation.
     given = {option: value for option, value in form.items() if value not in (None, "") and option != "yes"}
     if name not in COMMANDS:
@@ -76,9 +90,7 @@ def run_command(name: str, form: Mapping[str, Any], *, user: str, confirmation: 
     required = [option.name for option in fields(options) if option.default is MISSING]
     if missing := [option for option in required if option not in given]:
         raise _nothing_done(f"{name} needs {' and '.join(missing)}", "fill in the form's field of that name")
-    console = TaskConsole(user, confirmation)
-    run(console, options(**{option.name: given[option.name] for option in fields(options) if option.name in given}))
-    return console.rows
+    return run, options(**{option.name: given[option.name] for option in fields(options) if option.name in given})
 
 
 def _nothing_done(problem: str, remedy: str) -> InputError:

@@ -19,15 +19,22 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
+from airflow_provider_ips.maintenance.task import DAG_ID
 from airflow_provider_ips.ui import urls
+from airflow_provider_ips.ui.actions import ACTIONS, GC, LOOK, WATCH_DAG, FormDep, check_token
 from airflow_provider_ips.ui.capture_page import find_captures_of_task
-from airflow_provider_ips.ui.consumers import STATES, find_consumers, list_captures, list_tables
+from airflow_provider_ips.ui.consumers import find_consumers, list_captures, list_tables
 from airflow_provider_ips.ui.deployment import read_deployment
+from airflow_provider_ips.ui.desk import Desk
 from airflow_provider_ips.ui.rendering import render
 from airflow_provider_ips.ui.rights import permitted
+from airflow_provider_ips.ui.states import STATES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+    from sqlalchemy.orm import Session
 
 
 LARGEST_MAP_INDEX: Final = 2**31 - 1
@@ -55,14 +62,23 @@ def create_app() -> FastAPI:
     _add(app, "/dags/{dag_id}", show_dag_tab, show_dag)
     _add(app, "/dags/{dag_id}/tasks/{task_id}", show_dag_tab, show_dag)
     _add(app, "/consumers/{dag_id}", show_consumer, show_xcoms)
+    edit_dag = Depends(requires_access_dag("PUT"))
+    _add(app, "/consumers/{dag_id}/{action}", show_action, edit_dag)
+    _add(app, "/consumers/{dag_id}/{action}", do_action, edit_dag, method="POST")
+    start_maintenance = Depends(requires_access_dag("POST", DagAccessEntity.RUN, param_dag_id=DAG_ID))
+    start_watch = Depends(requires_access_dag("POST", DagAccessEntity.RUN, param_dag_id=WATCH_DAG))
+    _add(app, "/gc", show_gc, start_maintenance)
+    _add(app, "/gc", do_gc, start_maintenance, method="POST")
+    _add(app, "/look", show_look, start_watch)
+    _add(app, "/look", do_look, start_watch, method="POST")
     _add(app, "/captures/{dag_id}/{run_id}/{task_id}", show_captures, show_xcoms)
     app.add_exception_handler(HTTPException, _refused)
     app.add_exception_handler(RequestValidationError, _refused)
     return app
 
 
-def _add(app: FastAPI, path: str, show: Callable[..., HTMLResponse], rights: Any) -> None:  # noqa: ANN401 - FastAPI's
-    app.add_api_route(path, show, methods=["GET"], response_class=HTMLResponse, dependencies=[rights])
+def _add(app: FastAPI, path: str, show: Callable[..., HTMLResponse], rights: Any, *, method: str = "GET") -> None:  # noqa: ANN401 - FastAPI's
+    app.add_api_route(path, show, methods=[method], response_class=HTMLResponse, dependencies=[rights])
 
 
 def show_overview(user: GetUserDep, session: SessionDep) -> HTMLResponse:
@@ -90,7 +106,59 @@ def show_consumer(dag_id: str, consumer: str, user: GetUserDep, session: Session
     if (shown := next(found, None)) is None:
         return render("no_consumer.html", status=HTTPStatus.NOT_FOUND, consumer=consumer)
     captures = list_captures(session, shown, may_read)
-    return render("consumer.html", consumer=shown, captures=captures, tables=list_tables(shown.checkpoint))
+    may_edit = permitted(user, "PUT", deployment.dag_ids)(shown.dag_ids)
+    tables = list_tables(shown.checkpoint)
+    actions = ACTIONS.values() if may_edit else ()
+    return render("consumer.html", consumer=shown, captures=captures, tables=tables, actions=actions)
+
+
+def show_action(dag_id: str, action: str, consumer: str, user: GetUserDep, session: SessionDep) -> HTMLResponse:
+    """Show what an action will do to a consumer, and its form."""
+    desk = _desk(session, user, dag_id, consumer, action)
+    return render("no_consumer.html", status=HTTPStatus.NOT_FOUND, consumer=consumer) if desk is None else desk.show()
+
+
+def do_action(
+    dag_id: str, action: str, consumer: str, form: FormDep, user: GetUserDep, session: SessionDep
+) -> HTMLResponse:
+    """Preview an action on a consumer, or do it."""
+    check_token(form, user)
+    desk = _desk(session, user, dag_id, consumer, action)
+    if desk is None:
+        return render("no_consumer.html", status=HTTPStatus.NOT_FOUND, consumer=consumer)
+    return desk.answer(form)
+
+
+def _desk(session: Session, user: BaseUser, dag_id: str, name: str, action: str) -> Desk | None:
+    """Find the consumer, among those whose DAGs the user may all edit."""
+    deployment = read_deployment(session)
+    found = find_consumers(deployment, permitted(user, "PUT", deployment.dag_ids))
+    consumer = next((each for each in found if each.name == name and dag_id in each.dag_ids), None)
+    if consumer is None or action not in ACTIONS:
+        return None
+    return Desk(session=session, user=user, deployment=deployment, action=ACTIONS[action], consumer=consumer)
+
+
+def show_gc(user: GetUserDep, session: SessionDep) -> HTMLResponse:
+    """Show what a clean-up will do, and its form."""
+    return Desk(session=session, user=user, deployment=read_deployment(session), action=GC).show()
+
+
+def do_gc(form: FormDep, user: GetUserDep, session: SessionDep) -> HTMLResponse:
+    """Preview a clean-up, or do it."""
+    check_token(form, user)
+    return Desk(session=session, user=user, deployment=read_deployment(session), action=GC).answer(form)
+
+
+def show_look(user: GetUserDep, session: SessionDep) -> HTMLResponse:
+    """Show how all sources are looked at now."""
+    return Desk(session=session, user=user, deployment=read_deployment(session), action=LOOK).show()
+
+
+def do_look(form: FormDep, user: GetUserDep, session: SessionDep) -> HTMLResponse:
+    """Have all sources looked at now."""
+    check_token(form, user)
+    return Desk(session=session, user=user, deployment=read_deployment(session), action=LOOK).answer(form)
 
 
 def show_captures(

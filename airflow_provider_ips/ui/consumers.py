@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.configuration import conf
-
 from airflow_provider_ips.core.checkpoint.capture_status import capture_status
 from airflow_provider_ips.core.json_fields import PARSE_ERRORS, explain
 from airflow_provider_ips.core.record import Kind, Volume
 from airflow_provider_ips.core.results.capture_record import CaptureRecord
 from airflow_provider_ips.maintenance.server import Server
+from airflow_provider_ips.runs.environment import now_ms
 from airflow_provider_ips.ui import urls
 from airflow_provider_ips.ui.capture_page import Link, status_word
 from airflow_provider_ips.ui.deployment import CaptureTask, Deployment, Document
+from airflow_provider_ips.ui.states import State, pending_run, state_of
 from airflow_provider_ips.ui.stored_runs import StoredCapture, find_captures, read_captures_of
 
 if TYPE_CHECKING:
@@ -24,96 +24,10 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.checkpoint.document import Checkpoint
     from airflow_provider_ips.core.checkpoint.entries import Capture, CommittedCapture
     from airflow_provider_ips.core.positions import RunIdentity
+    from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """A word for the state of a consumer, its colour, what it means, and what to do."""
-
-    word: str
-    tone: str
-    meaning: str
-    next_step: str
-    urgency: int = 0
-    """Rows with a higher one come first."""
-
-
-_STATES: Final = (
-    State(
-        word="damaged",
-        tone="failed",
-        meaning="The checkpoint document cannot be read, so nothing is captured or committed.",
-        next_step="Restore the document from a backup, or remove it and set the position by Seed.",
-        urgency=90,
-    ),
-    State(
-        word="failed and uncommitted",
-        tone="failed",
-        meaning="A run captured a range and ended without a commit. No rows are lost: the checkpoint is still at the "
-        "start of the range.",
-        next_step="Clear the failed tasks of the run to process the same range. Or do nothing: the next run covers it.",
-        urgency=70,
-    ),
-    State(
-        word="green without commit",
-        tone="warning",
-        meaning="A run captured a range and ended as a success, but nothing was committed: the checkpoint is still at "
-        "the start of the range.",
-        next_step="Look at the commit task of the run: it was skipped, or marked by hand. The next run covers the "
-        "range again.",
-        urgency=65,
-    ),
-    State(
-        word="run deleted",
-        tone="warning",
-        meaning="A run captured a range, and was deleted before it committed.",
-        next_step="Nothing to do: the next run captures the range again.",
-        urgency=60,
-    ),
-    State(
-        word="no commit in its DAG",
-        tone="warning",
-        meaning="The DAG has this capture and no IpCommitOperator downstream of it, so its checkpoint never moves.",
-        next_step="Add an IpCommitOperator downstream of the job, and deploy the DAG.",
-        urgency=50,
-    ),
-    State(
-        word="moved",
-        tone="none",
-        meaning="The checkpoint was moved to another store. This document is what it was then.",
-        next_step="Look it up there: the command airflow ips show reads either store.",
-        urgency=15,
-    ),
-    State(
-        word="running",
-        tone="running",
-        meaning="A run has captured a range and is at work.",
-        next_step="Wait: its commit moves the checkpoint when every task in between has succeeded.",
-        urgency=30,
-    ),
-    State(
-        word="elsewhere",
-        tone="running",
-        meaning="A run of another Airflow captured a range. Whether it is still at work is not known here.",
-        next_step="Look there.",
-        urgency=40,
-    ),
-    State(
-        word="never ran",
-        tone="none",
-        meaning="A DAG has this capture, and no checkpoint is in a Variable: it has not committed yet, or keeps its "
-        "checkpoint in Iceberg.",
-        next_step="Trigger the DAG, or seed a position before its first run.",
-        urgency=20,
-    ),
-    State(
-        word="idle",
-        tone="success",
-        meaning="Everything that was captured is committed.",
-        next_step="Nothing to do.",
-    ),
-)
-STATES: Final[Mapping[str, State]] = {state.word: state for state in _STATES}
+_UNKNOWN: Final = Volume(files=None, records=None, size_bytes=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +45,19 @@ class Consumer:
     task: CaptureTask | None = None
     checkpoint: Checkpoint | None = None
     problem: str = ""
+    seen: ConsumerSighting | None = None
+    pending_run: RunIdentity | None = None
     is_paused: bool = False
     has_dag: bool = True
+
+    @property
+    def misses_target(self) -> bool:
+        """Whether it lags by more than its target, as far as it was seen."""
+        return self.seen is not None and not self.is_seen_before_change and self.seen.is_kept(now_ms()) is False
+
+    @property
+    def urgency(self) -> int:
+        return max(self.state.urgency, MISSED_URGENCY if self.misses_target else 0)
 
     @property
     def task_id(self) -> str:
@@ -145,7 +70,14 @@ class Consumer:
         """The labels of its sources: those that it has positions in, or else those that its DAG names."""
         if self.checkpoint is not None and self.checkpoint.positions:
             return tuple(each.source.label for each in self.checkpoint.positions)
+        if self.seen is not None and self.seen.sources:
+            return tuple(each.source.label for each in self.seen.sources)
         return tuple(source.label for source in self.task.sources) if self.task else ()
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables among its sources, without branches."""
+        return tuple(dict.fromkeys(label.partition("@")[0] for label in self.sources))
 
     @property
     def committed_at_ms(self) -> int | None:
@@ -153,9 +85,45 @@ class Consumer:
         return history[-1].committed_at_ms if history else None
 
     @property
-    def pending_run(self) -> RunIdentity | None:
-        pending = self.checkpoint.pending if self.checkpoint else None
-        return None if pending is None else pending.run
+    def is_seen_before_change(self) -> bool:
+        """Whether its sources were seen when it had other positions than now: then its lag is not what was seen."""
+        if self.seen is None or self.checkpoint is None:
+            return False
+        return any(self.checkpoint.position_of(each.source) != each.committed for each in self.seen.sources)
+
+    @property
+    def lag(self) -> Volume:
+        """What its sources have and it has not committed, as it was seen last."""
+        return Volume.total(each.lag.volume for each in self.seen.sources) if self.seen else _UNKNOWN
+
+    @property
+    def lag_commits(self) -> int | None:
+        counts = [each.lag.commits for each in self.seen.sources] if self.seen else [None]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    @property
+    def runway_until_ms(self) -> int | None:
+        ends = [each.runway_until_ms for each in self.seen.sources] if self.seen else []
+        return min((end for end in ends if end is not None), default=None)
+
+    @property
+    def seen_at_ms(self) -> int | None:
+        """When the source that was seen longest ago was seen."""
+        return min((each.seen_at_ms for each in self.seen.sources), default=None) if self.seen else None
+
+    @property
+    def savings(self) -> tuple[int | None, ...]:
+        """The bytes that each of the last captures saved, oldest first."""
+        points = self.seen.points if self.seen else ()
+        captured = [point for point in points if point.captured_bytes is not None and point.table_bytes is not None]
+        return tuple(max((p.table_bytes or 0) - (p.captured_bytes or 0), 0) for p in captured[-SHOWN_SAVINGS:])
+
+
+MISSED_URGENCY: Final = 75
+"""Where a consumer is sorted that misses its target: before one whose run has failed."""
+
+SHOWN_SAVINGS: Final = 20
+"""How many captures the small chart of a row shows."""
 
 
 def find_consumers(deployment: Deployment, may_read: Callable[[frozenset[str]], bool]) -> list[Consumer]:
@@ -164,10 +132,11 @@ def find_consumers(deployment: Deployment, may_read: Callable[[frozenset[str]], 
     :param may_read: Whether the reader may read all of some DAGs, existing or not.
     """
     visible = [(document, task, dag_ids) for document, task, dag_ids in _found(deployment) if may_read(dag_ids)]
-    runs = {c.pending.run for document, _, _ in visible if (c := document.checkpoint) is not None and c.pending}
-    states = Server().states_of(runs)
+    sightings = deployment.sightings
+    pending = (pending_run(document, sightings.get(document.consumer or "")) for document, _, _ in visible)
+    states = Server().states_of({run for run in pending if run is not None})
     consumers = [_consumer(deployment, document, task, dag_ids, states) for document, task, dag_ids in visible]
-    return sorted(consumers, key=lambda each: (-each.state.urgency, each.name))
+    return sorted(consumers, key=lambda each: (-each.urgency, each.name))
 
 
 def _found(deployment: Deployment) -> Iterator[tuple[Document, CaptureTask | None, frozenset[str]]]:
@@ -212,14 +181,17 @@ def _consumer(
 ) -> Consumer:
     checkpoint = document.checkpoint
     dag_id = _main_dag(checkpoint, task, dag_ids)
+    seen = deployment.sightings.get(document.consumer or "")
     return Consumer(
         name=document.consumer or document.place,
         dag_id=dag_id,
         dag_ids=dag_ids,
-        state=STATES[_word(document, task, states)],
+        state=state_of(document, task, seen, states, now_ms()),
         task=task,
         checkpoint=checkpoint,
         problem=document.problem,
+        seen=seen,
+        pending_run=pending_run(document, seen),
         is_paused=deployment.paused.get(dag_id, False),
         has_dag=dag_id in deployment.paused,
     )
@@ -231,36 +203,6 @@ def _main_dag(checkpoint: Checkpoint | None, task: CaptureTask | None, dag_ids: 
     runs = () if checkpoint is None else (*checkpoint.begun, *reversed(checkpoint.history))
     latest = next((each.run.dag_id for each in runs if each.run is not None and each.run.dag_id in dag_ids), None)
     return latest or min(dag_ids)
-
-
-def _word(document: Document, task: CaptureTask | None, states: Mapping[RunIdentity, str]) -> str:
-    checkpoint = document.checkpoint
-    if document.problem:
-        return "damaged"
-    if checkpoint is not None and checkpoint.moved_to is not None:
-        return "moved"
-    if checkpoint is not None and checkpoint.pending is not None:
-        return _word_of_pending(checkpoint.pending.run, task, states)
-    if task is not None and not task.has_commit:
-        return "no commit in its DAG"
-    return "never ran" if checkpoint is None or checkpoint.is_blank else "idle"
-
-
-def _word_of_pending(run: RunIdentity, task: CaptureTask | None, states: Mapping[RunIdentity, str]) -> str:
-    here = conf.get("api", "base_url", fallback="") or None
-    if run.deployment not in (None, here):
-        return "elsewhere"
-    state = states.get(run)
-    if state in ("queued", "running"):
-        return "running"
-    if task is not None and not task.has_commit:
-        return "no commit in its DAG"
-    if state is None:
-        return "run deleted"
-    return "green without commit" if state == "success" else "failed and uncommitted"
-
-
-_UNKNOWN: Final = Volume(files=None, records=None, size_bytes=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow.models.crypto import get_fernet
 from airflow.models.dag import DagModel
@@ -27,6 +28,9 @@ from airflow_provider_ips.checkpoints.variable import KEY_PREFIX, VariableStore
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.errors import CheckpointError, InputError
 from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.json_fields import PARSE_ERRORS
+from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting
+from airflow_provider_ips.core.sightings.table_sighting import TableSighting
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -79,10 +83,8 @@ class Deployment:
 
     captures: tuple[CaptureTask, ...]
     documents: tuple[Document, ...]
-
-    def capture_of(self, consumer: str) -> CaptureTask | None:
-        """Return the stored capture of a consumer; None if there is none."""
-        return next((task for task in self.captures if task.makes(consumer)), None)
+    sightings: Mapping[str, ConsumerSighting]
+    tables: tuple[TableSighting, ...]
 
     @property
     def dag_ids(self) -> frozenset[str]:
@@ -90,14 +92,17 @@ class Deployment:
         return self.stale.union(self.paused)
 
 
-def read_deployment(session: Session, *, variables: Mapping[str, str] | None = None) -> Deployment:
+def read_deployment(session: Session) -> Deployment:
     """Read all of it. The rights of the reader are checked on what is then shown."""
+    variables = read_variables(session)
     dags = session.execute(select(DagModel.dag_id, DagModel.is_paused, DagModel.is_stale)).all()
     return Deployment(
         paused={row.dag_id: bool(row.is_paused) for row in dags if not row.is_stale},
         stale=frozenset(row.dag_id for row in dags if row.is_stale),
         captures=tuple(read_captures(session)),
-        documents=tuple(read_documents(read_variables(session) if variables is None else variables)),
+        documents=tuple(read_documents(variables)),
+        sightings={seen.consumer: seen for seen in _read_sightings(variables, _parsed_consumer)},
+        tables=tuple(_read_sightings(variables, _parsed_table)),
     )
 
 
@@ -152,6 +157,31 @@ def _parsed(consumer: str, text: str) -> tuple[Checkpoint | None, str]:
         return Checkpoint.parse(text, consumer=consumer, even_if_moved=True), ""
     except CheckpointError as error:
         return None, error.problem
+
+
+S = TypeVar("S", ConsumerSighting, TableSighting)
+
+
+def _read_sightings(variables: Mapping[str, str], parse: Callable[[str], S | None]) -> Iterator[S]:
+    """Read what was seen. A sighting that cannot be read, or has another's name, is as good as none."""
+    prefix = "ips_seen_" if parse is _parsed_consumer else "ips_table_"
+    for key, text in variables.items():
+        if key.startswith(prefix) and (seen := parse(text)) is not None and seen.key == key:
+            yield seen
+
+
+@lru_cache(maxsize=2048)
+def _parsed_consumer(text: str) -> ConsumerSighting | None:
+    with suppress(*PARSE_ERRORS):
+        return ConsumerSighting.parse(text)
+    return None
+
+
+@lru_cache(maxsize=2048)
+def _parsed_table(text: str) -> TableSighting | None:
+    with suppress(*PARSE_ERRORS):
+        return TableSighting.parse(text)
+    return None
 
 
 def read_captures(session: Session) -> list[CaptureTask]:

@@ -33,6 +33,14 @@ def permitted(user: BaseUser, method: ResourceMethod, present: Collection[str]) 
     return lambda dag_ids: all(map(may, dag_ids))
 
 
+def may_trigger(user: BaseUser, dag_id: str) -> bool:
+    """Whether the user may start runs of a DAG."""
+    details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+    return get_auth_manager().is_authorized_dag(
+        method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user
+    )
+
+
 def may_see_runs(user: BaseUser, dag_id: str) -> bool:
     """Whether the user may see the runs of another DAG: DAGs with different readers may share a consumer."""
     details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))

@@ -49,6 +49,16 @@ def consumer_page(dag_id: str, consumer: str) -> str:
     return f"{_root()}{APP_PREFIX}/consumers/{_path(dag_id)}?" + urlencode({"consumer": consumer})
 
 
+def action_page(dag_id: str, consumer: str, action: str) -> str:
+    """Return the URL of an action on a consumer: it is shown by GET, and done by POST."""
+    return f"{_root()}{APP_PREFIX}/consumers/{_path(dag_id, action)}?" + urlencode({"consumer": consumer})
+
+
+def shared_action_page(action: str) -> str:
+    """Return the URL of an action that concerns all consumers."""
+    return f"{_root()}{APP_PREFIX}/{action}"
+
+
 def dag_page(dag_id: str) -> str:
     """Return the URL of Airflow's page of a DAG."""
     return f"{_root()}/dags/{_path(dag_id)}"

@@ -18,7 +18,15 @@ from airflow_provider_ips.core.checkpoint.entries import (
 )
 from airflow_provider_ips.core.identifiers import Source, variable_key
 from airflow_provider_ips.core.positions import Position, RunIdentity
-from airflow_provider_ips.core.record import Kind
+from airflow_provider_ips.core.record import Kind, Volume
+from airflow_provider_ips.core.sightings.consumer_sighting import (
+    ConsumerSighting,
+    Lag,
+    Point,
+    SeenBy,
+    SourceSighting,
+    consumer_sighting_key,
+)
 from tests.airflow.per_dag_rights import airflow_app, client, counted_queries
 from tests.kit.airflow import sync
 from tests.kit.people import remove
@@ -130,10 +138,10 @@ def test_each_consumer_has_a_row_with_its_state(client, story, lake):
     answer = client("/ips/")
 
     assert answer.status_code == 200
-    assert row_of(answer, "pages_idle").startswith("pages_idle capture idle db.pages_idle 20")
+    assert row_of(answer, "pages_idle").startswith("pages_idle capture idle db.pages_idle ")
     assert "failed and uncommitted manual__" in row_of(answer, "pages_failed")
     assert "green without commit manual__" in row_of(answer, "pages_green")
-    assert "never ran db.pages_fresh none yet" in row_of(answer, "pages_fresh")
+    assert "never ran db.pages_fresh not seen yet none yet" in row_of(answer, "pages_fresh")
     assert "no commit in its DAG" in row_of(answer, "pages_lonely")
 
 
@@ -324,7 +332,7 @@ def test_a_consumer_is_shown_with_its_captures_and_settings(client, story):
     assert captures_in(answer) == ["committed", "committed"]
     assert str(ran.xcom("capture")["sources"][0]["to"]["snapshot_id"]) in shown
     assert "iceberg conn id lake" in shown
-    assert answer.text.count('class="fill"') == 2
+    assert answer.text.count('<rect class="fill"') == 2
     assert f'href="/ips/captures/pages_one/{ran.dag_run.run_id}/capture"'.replace(":", "%3A").replace("+", "%2B") in (
         answer.text
     )
@@ -425,3 +433,89 @@ def test_a_damaged_document_has_a_page(client, story):
 
     assert answer.status_code == 200
     assert "damaged The checkpoint document cannot be read" in text_of(answer)
+
+
+def see(consumer, *, seen_s_ago=60, target_lag_s=None, waited_s=None, runway_s=None, gap=None, committed=None):
+    """Write down what somebody saw of the only source of a consumer."""
+    now = int(datetime.now(tz=UTC).timestamp() * 1000)
+    checkpoint = checkpoint_of(consumer)
+    ((source, at),) = [(each.source, each.position) for each in checkpoint.positions]
+    waits = Lag(
+        commits=0 if waited_s is None else 3,
+        volume=Volume(files=3, records=0 if waited_s is None else 1234, size_bytes=5 * 2**20),
+        oldest_unprocessed_at_ms=None if waited_s is None else now - waited_s * 1000,
+    )
+    seen = SourceSighting(
+        source=source,
+        seen_at_ms=now - seen_s_ago * 1000,
+        seen_by=SeenBy.WATCH,
+        head=at,
+        table=Volume(files=9, records=9, size_bytes=9),
+        committed=committed or at,
+        lag=waits,
+        runway_until_ms=None if runway_s is None else now + runway_s * 1000,
+        gap=gap,
+    )
+    points = [Point(now - n * 1000, n, 1, captured_bytes=2**20, table_bytes=3 * 2**20) for n in (3, 2, 1)]
+    sighting = ConsumerSighting(
+        consumer=consumer,
+        dag_id=None,
+        task_id=None,
+        iceberg_conn_id="lake",
+        seen_at_ms=seen.seen_at_ms,
+        seen_by=SeenBy.WATCH,
+        sources=(seen,),
+        target_lag_s=target_lag_s,
+        points=tuple(points),
+    )
+    Variable.set(sighting.key, sighting.to_text())
+
+
+def test_lag_target_runway_and_savings_are_shown_as_they_were_seen(client, story):
+    story.run(story("seen_lag"))
+    see("seen_lag.capture", target_lag_s=3600, waited_s=7200, runway_s=3 * 86_400)
+
+    row = row_of(client("/ips/"), "seen_lag")
+    page = text_of(client(consumer_page("seen_lag")))
+
+    assert "2 h target missed 1 h 3 commits, 1,234 rows, 5.0 MiB seen 1 min ago" in row
+    assert "2 d 23 h" in row
+    assert "6.0 MiB" in row
+    assert "It misses its target" in page
+    assert "As it was seen, from" in page
+
+
+def test_a_consumer_without_lag_keeps_its_target(client, story):
+    story.run(story("seen_kept"))
+    see("seen_kept.capture", target_lag_s=3600)
+
+    assert "none target 1 h seen 1 min ago" in row_of(client("/ips/"), "seen_kept")
+
+
+@pytest.mark.parametrize(
+    ("seen", "word"),
+    [({"gap": "snapshots 1 to 3 have expired"}, "gap"), ({"waited_s": 7200, "runway_s": 3600}, "stranded soon")],
+)
+def test_what_expiry_removes_or_soon_will_is_a_state(client, story, seen, word):
+    dag_id = f"seen_{word.replace(' ', '_')}"
+    story.run(story(dag_id))
+    see(f"{dag_id}.capture", **seen)
+
+    assert f"capture {word} db.{dag_id}" in row_of(client("/ips/"), dag_id)
+    if "gap" in seen:
+        assert seen["gap"] in text_of(client(consumer_page(dag_id)))
+
+
+def test_what_was_seen_before_the_checkpoint_moved_is_not_taken_for_its_lag(client, story):
+    story.run(story("seen_before"))
+    see("seen_before.capture", waited_s=7200, committed=position(1))
+
+    assert "not seen since it moved" in row_of(client("/ips/"), "seen_before")
+
+
+def test_a_damaged_sighting_is_as_good_as_none(client, story):
+    story.run(story("seen_damaged"))
+    for text in ("{", "[]", '{"schema_version": 1}', "[" * 50_000):
+        Variable.set(consumer_sighting_key("seen_damaged.capture"), text)
+
+        assert "not seen yet" in row_of(client("/ips/"), "seen_damaged")
