@@ -43,6 +43,7 @@ METRICS: Final[Mapping[str, Kind]] = {
     **dict.fromkeys((f"ips.lag.{what}" for what in ("seconds", "commits", "records", "bytes")), Kind.GAUGE),
     "ips.pending.age": Kind.GAUGE,
     "ips.runway.seconds": Kind.GAUGE,
+    "ips.target.breached": Kind.GAUGE,
     "ips.gc.tables": Kind.COUNTER,
     "ips.gc.files": Kind.COUNTER,
 }

@@ -156,7 +156,7 @@ def in_short(pending: PendingCapture) -> PendingSighting:
 
 
 def measure_lag(sighting: ConsumerSighting, *, pending_since_ms: int | None = None) -> None:
-    """Send the lag of each source as it was seen now, and for how long a capture is pending, as metrics.
+    """Send the lag of each source, whether the target is kept, and for how long a capture is pending, as metrics.
 
     :param pending_since_ms: now, if none is; None to send no age
     """
@@ -177,3 +177,5 @@ def _lag(sighting: ConsumerSighting, pending_since_ms: int | None) -> Iterator[M
             "ips.runway.seconds": seen.runway_s(now_ms),
         }
         yield from (Measurement(name, value, consumer, seen.source.label) for name, value in values.items())
+    is_kept = sighting.is_kept(now_ms)
+    yield Measurement("ips.target.breached", None if is_kept is None else int(not is_kept), consumer)

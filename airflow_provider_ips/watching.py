@@ -217,8 +217,9 @@ class PollSight:
                 return
             seen = self._see(self._watch.consumer, histories, positions, now_ms)
             if seen.sources:
-                sightings.measure_lag(seen)
-                sightings.write(variables, after_look(before, seen, is_complete=False))
+                after = after_look(before, seen, is_complete=False)
+                sightings.measure_lag(after)
+                sightings.write(variables, after)
         except Exception as error:  # noqa: BLE001 - it is for people, and the poll is not
             log.warning("What was seen of %s was not stored: %s", self._watch.consumer, sightings.shown(error))
 

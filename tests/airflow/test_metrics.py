@@ -11,6 +11,7 @@ import yaml
 from airflow_provider_ips import metrics
 from airflow_provider_ips.core.errors import EvidenceError
 from airflow_provider_ips.metrics import METRICS, Kind, Measurement, send
+from airflow_provider_ips.runs.environment import now_ms
 from tests.kit.pages import ROOT
 from tests.kit.pipelines import Job, incremental
 from tests.kit.tables import append, create
@@ -127,6 +128,20 @@ def test_a_first_run_has_no_lag(statsd, events, job, run_dag):
     job.fails = True
     run_dag(incremental("measured_first", "db.events", job))
     assert not [line for line in statsd.lines() if "ips.lag" in line or "ips.runway" in line]
+
+
+def test_a_breach_of_the_target_is_sent_until_it_is_over(statsd, events, job, run_dag):
+    """By the capture that finds old rows, and as kept by its commit; nothing is sent of a consumer without a target."""
+    dag = incremental("measured_target", "db.events", job, capture={"target_lag": timedelta(seconds=1)})
+    run_dag(dag)
+    append(events, [4])
+    written_ms = events.refresh().current_snapshot().timestamp_ms
+    while now_ms() - written_ms <= 1000:
+        pass
+    statsd.lines()
+    run_dag(dag)
+    sent = {name: values for name, values in statsd.values_in_order().items() if ".target." in name}
+    assert sent == {"ips.target.breached.measured_target__capture": [(1, "g"), (0, "g")]}
 
 
 def test_a_first_commit_leaves_no_lag(statsd, events, job, run_dag):
