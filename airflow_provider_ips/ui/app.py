@@ -29,6 +29,8 @@ from airflow_provider_ips.ui.desk import Desk
 from airflow_provider_ips.ui.rendering import render
 from airflow_provider_ips.ui.rights import permitted
 from airflow_provider_ips.ui.states import STATES
+from airflow_provider_ips.ui.stored_runs import read_captures_of
+from airflow_provider_ips.ui.tables import chunk_progress, commit_lines, find_edges, list_tables_of, place_stages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +64,9 @@ def create_app() -> FastAPI:
     _add(app, "/dags/{dag_id}", show_dag_tab, show_dag)
     _add(app, "/dags/{dag_id}/tasks/{task_id}", show_dag_tab, show_dag)
     _add(app, "/consumers/{dag_id}", show_consumer, show_xcoms)
+    _add(app, "/tables", show_tables, show_dag)
+    _add(app, "/tables/{dag_id}", show_table, show_dag)
+    _add(app, "/stages", show_stages, show_xcoms)
     edit_dag = Depends(requires_access_dag("PUT"))
     _add(app, "/consumers/{dag_id}/{action}", show_action, edit_dag)
     _add(app, "/consumers/{dag_id}/{action}", do_action, edit_dag, method="POST")
@@ -110,6 +115,34 @@ def show_consumer(dag_id: str, consumer: str, user: GetUserDep, session: Session
     tables = list_tables(shown.checkpoint)
     actions = ACTIONS.values() if may_edit else ()
     return render("consumer.html", consumer=shown, captures=captures, tables=tables, actions=actions)
+
+
+def show_tables(user: GetUserDep, session: SessionDep) -> HTMLResponse:
+    """Show the sources of all consumers that the reader may see."""
+    deployment = read_deployment(session)
+    consumers = find_consumers(deployment, permitted(user, "GET", deployment.dag_ids))
+    return render("tables.html", tables=list_tables_of(consumers, deployment.tables))
+
+
+def show_table(dag_id: str, table: str, user: GetUserDep, session: SessionDep) -> HTMLResponse:
+    """Show the commits of a source, and who has processed each."""
+    deployment = read_deployment(session)
+    consumers = find_consumers(deployment, permitted(user, "GET", deployment.dag_ids))
+    found = [each for each in list_tables_of(consumers, deployment.tables) if each.label == table]
+    shown = [each for each in found if any(dag_id in consumer.dag_ids for consumer in each.consumers)]
+    if not shown:
+        return render("no_consumer.html", status=HTTPStatus.NOT_FOUND, consumer=table)
+    return render("table.html", label=table, tables=[(each, commit_lines(each)) for each in shown])
+
+
+def show_stages(user: GetUserDep, session: SessionDep) -> HTMLResponse:
+    """Show how the DAGs that the reader may see feed each other, and how far backfills have come in them."""
+    deployment = read_deployment(session)
+    consumers = find_consumers(deployment, permitted(user, "GET", deployment.dag_ids))
+    edges = find_edges(consumers)
+    dag_ids = {dag_id for each in consumers for dag_id in each.dag_ids}
+    chunks = chunk_progress(read_captures_of(session, dag_ids, containing='"chunk"'))
+    return render("stages.html", stages=place_stages(consumers, edges), edges=edges, chunks=chunks)
 
 
 def show_action(dag_id: str, action: str, consumer: str, user: GetUserDep, session: SessionDep) -> HTMLResponse:

@@ -14,12 +14,14 @@ from airflow_provider_ips.ui import urls
 from airflow_provider_ips.ui.actions import WATCH_DAG, Action, note, run_here, start_run, token_for
 from airflow_provider_ips.ui.rendering import render
 from airflow_provider_ips.ui.rights import may_trigger
+from airflow_provider_ips.ui.tables import list_tables_of, snapshots_of
 
 if TYPE_CHECKING:
     from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
     from fastapi.responses import HTMLResponse
     from sqlalchemy.orm import Session
 
+    from airflow_provider_ips.core.sightings.table_sighting import Commit
     from airflow_provider_ips.ui.consumers import Consumer
     from airflow_provider_ips.ui.deployment import Deployment
 
@@ -47,6 +49,13 @@ class Desk:
         if self.action.name == "dry-run" and self.consumer is not None:
             return self.consumer.dag_id
         return _TARGETS.get(self.action.name, DAG_ID)
+
+    @property
+    def snapshots(self) -> list[tuple[str, Commit]]:
+        """The seen commits of its sources, to choose one from."""
+        if self.consumer is None:
+            return []
+        return list(snapshots_of(list_tables_of([self.consumer], self.deployment.tables)))
 
     def show(self) -> HTMLResponse:
         """Show what it will do, and its form."""

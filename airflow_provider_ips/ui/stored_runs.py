@@ -21,6 +21,7 @@ from airflow_provider_ips.core.errors import IpsError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
+    from datetime import datetime
 
     from sqlalchemy.orm import Session
 
@@ -107,20 +108,29 @@ class StoredCapture(StoredXCom):
 
     dag_id: str
     run_state: str
+    run_ended_at: datetime | None
     outcome: str | None
 
 
-def read_captures_of(session: Session, dag_ids: Collection[str], consumer: str) -> list[StoredCapture]:
-    """Read the records of one consumer in the newest runs of some DAGs, newest first."""
+def read_captures_of(
+    session: Session, dag_ids: Collection[str], consumer: str | None = None, *, containing: str = ""
+) -> list[StoredCapture]:
+    """Read the records in the newest runs of some DAGs, newest first.
+
+    :param consumer: whose records; None for those of all
+    :param containing: a text that the record has in it
+    """
     in_newest = (
-        select(*_COLUMNS, XComModel.dag_id, XComModel.key, DagRun.state)
+        select(*_COLUMNS, XComModel.dag_id, XComModel.key, DagRun.state, DagRun.end_date)
         .join(DagRun, XComModel.dag_run_id == DagRun.id)
         .where(XComModel.dag_id.in_(dag_ids))
     )
-    records = session.execute(
-        in_newest.where(XComModel.key == "capture").order_by(DagRun.run_after.desc(), DagRun.id.desc()).limit(MAX_READ)
-    ).all()
-    own = [(row, xcom) for row in records if (xcom := _xcom(row)).consumer == consumer][:MAX_SHOWN]
+    wanted = in_newest.where(XComModel.key == "capture")
+    if containing:
+        wanted = wanted.where(cast(XComModel.value, Text).contains(containing, autoescape=True))
+    records = session.execute(wanted.order_by(DagRun.run_after.desc(), DagRun.id.desc()).limit(MAX_READ)).all()
+    read = [(row, _xcom(row)) for row in records]
+    own = read if consumer is None else [each for each in read if each[1].consumer == consumer][:MAX_SHOWN]
     runs = {row.run_id for row, _ in own}
     commits = session.execute(in_newest.where(XComModel.key == "commit", XComModel.run_id.in_(runs)))
     outcomes = {
@@ -136,6 +146,7 @@ def read_captures_of(session: Session, dag_ids: Collection[str], consumer: str) 
             value=xcom.value,
             dag_id=row.dag_id,
             run_state=str(getattr(row.state, "value", row.state)),
+            run_ended_at=row.end_date,
             outcome=outcomes.get((row.dag_id, row.run_id, xcom.capture_id)),
         )
         for row, xcom in own

@@ -49,6 +49,21 @@ def consumer_page(dag_id: str, consumer: str) -> str:
     return f"{_root()}{APP_PREFIX}/consumers/{_path(dag_id)}?" + urlencode({"consumer": consumer})
 
 
+def tables_page() -> str:
+    """Return the URL of the list of sources."""
+    return f"{_root()}{APP_PREFIX}/tables"
+
+
+def table_page(dag_id: str, table: str) -> str:
+    """Return the URL of the page of a source, for those who may read a DAG that captures from it."""
+    return f"{_root()}{APP_PREFIX}/tables/{_path(dag_id)}?" + urlencode({"table": table})
+
+
+def stages_page() -> str:
+    """Return the URL of the graph of DAGs that feed each other."""
+    return f"{_root()}{APP_PREFIX}/stages"
+
+
 def action_page(dag_id: str, consumer: str, action: str) -> str:
     """Return the URL of an action on a consumer: it is shown by GET, and done by POST."""
     return f"{_root()}{APP_PREFIX}/consumers/{_path(dag_id, action)}?" + urlencode({"consumer": consumer})
