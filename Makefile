@@ -26,7 +26,7 @@ DONE ?=
 OWN_TARGETS := apply browser cascades components cookbook dbt demo docs_site examples/test_patterns.py lineage playback topology
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-watch bench-state bench-metrics compare quick test test-apply test-components test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
+.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-watch bench-watch-dag bench-state bench-metrics compare quick test test-apply test-components test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ bench-objects: jars ## capture, drop and gc on S3 with 10, 30 and 100 ms a reque
 
 bench-watch: env ## 200 watched tables on one triggerer: its loop's lag, calls to the catalog, append to event (2 minutes)
 	@python -m benchmarks.watch $(WATCH_ARGS)
+
+bench-watch-dag: env ## one look of ips_watch at 500 tables with 1,000 consumers: loads, Variables, under 60 s (a minute)
+	@python -m benchmarks.watch_dag
 
 bench-metrics: env ## what metrics add to a capture, by StatsD and OpenTelemetry: less than 5 ms (a minute)
 	@python -m benchmarks.metrics

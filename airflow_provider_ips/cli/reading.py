@@ -24,7 +24,7 @@ history_command = cli_function("history", overview.history, ConsumerOptions)
 
 def _lag(console: Console, options: overview.LagOptions) -> None:
     compat.start_stats()  # what is seen now is measured, and a command is not a task
-    if code := overview.lag(console, options):
+    if code := overview.lag(console, options, server=Server()):
         raise SystemExit(code)
 
 

@@ -84,12 +84,14 @@ class LagOptions(StoreOptions):
     look: bool = False
 
 
-def lag(console: Console, options: LagOptions) -> int:
+def lag(console: Console, options: LagOptions, *, server: Server | None = None) -> int:
     """Print how far consumers are from the heads of their sources, by what was seen. Return the worst, for monitors.
+
+    :param server: what reads all of them by one query; None in a task, which reads one after the other
 
     0: all keep up. 1: a breach, a gap, or a checkpoint that is stranded soon. 2: nothing worse than what is not known.
     """
-    seen = look_now(console, options) if options.look else sightings.read_seen(console.variables, options.consumer)
+    seen = look_now(console, options) if options.look else _seen(console, options, server)
     now = now_ms()
     console.show(list(lag_rows(seen, now, in_full=console.shows_documents)))
     if missing := sorted(_never_seen(console, options, {each.consumer for each in seen})):
@@ -98,6 +100,12 @@ def lag(console: Console, options: LagOptions) -> int:
     if found & {Freshness.GAP, Freshness.BREACHED, Freshness.STRANDED_SOON}:
         return 1
     return 2 if Freshness.UNKNOWN in found else 0
+
+
+def _seen(console: Console, options: LagOptions, server: Server | None) -> list[ConsumerSighting]:
+    if server is None or options.consumer is not None:
+        return sightings.read_seen(console.variables, options.consumer)
+    return list(server.sightings())
 
 
 def look_now(console: Console, options: LagOptions) -> list[ConsumerSighting]:

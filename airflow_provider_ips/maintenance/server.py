@@ -14,6 +14,8 @@ from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import RunIdentity
+from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting
+from airflow_provider_ips.sightings import read_all
 
 if TYPE_CHECKING:
     from airflow.serialization.definitions.dag import SerializedDAG
@@ -94,6 +96,11 @@ class Server:
 
         model = DagModel.get_dagmodel(dag_id)
         return model is not None and bool(model.is_paused)
+
+    def sightings(self) -> Iterator[ConsumerSighting]:
+        """What was seen of all consumers."""
+        with database_errors("Variables could not be read"):
+            yield from read_all(ConsumerSighting)
 
     def active_runs(self, dag_id: str) -> int:
         """How many runs of a DAG are queued or running."""

@@ -133,6 +133,41 @@ def test_a_sighting_that_cannot_be_stored_fails_nothing(events, job, run_dag, mo
     assert "secret-word" not in caplog.text
 
 
+def test_what_a_run_reads_and_writes_for_people_is_little(events, job, run_dag, monkeypatch):
+    """One Variable read and written by a capture and by its commit, and one written for a table with a new head."""
+    dag = incremental("counted", "db.events", job)
+    run_dag(dag)
+    append(events, [4])
+    calls = calls_for_people(monkeypatch)
+
+    run_dag(dag)
+    with_news = list(calls)
+    calls.clear()
+    run_dag(dag)
+
+    assert with_news == ["get seen", "set seen", "set table", "get seen", "set seen"]
+    assert calls == ["get seen", "set seen"], "of a capture without news"
+
+
+def calls_for_people(monkeypatch):
+    """What tasks read and write of sightings from now on."""
+    found: list[str] = []
+
+    def note(verb):
+        call = getattr(TaskVariables, verb)
+
+        def noting(self, key, *args, **kwargs):
+            if key.startswith(("ips_seen_", "ips_table_")):
+                found.append(f"{verb} {key.split('_')[1]}")
+            return call(self, key, *args, **kwargs)
+
+        monkeypatch.setattr(TaskVariables, verb, noting)
+
+    note("get")
+    note("set")
+    return found
+
+
 def test_a_sensor_writes_down_what_it_sees_once_in_a_while(events, job, run_dag, monkeypatch):
     """Any number of polls stores one sighting in five minutes, of what came since the one before."""
     dag = incremental("polled", "db.events", job)
