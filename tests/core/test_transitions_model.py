@@ -268,10 +268,9 @@ class Consumer(RuleBasedStateMachine):
         assert taken.capture_id not in self.committed
         assert taken.capture_id not in self.written_over, "a replay has written older rows over its own"
         moved, pending = result.checkpoint.history[-1].ranges, result.checkpoint.pending
-        # A newer run has captured the others of its sources, and commits these.
-        others = {r.source for r in taken.ranges} - {r.source for r in moved}
-        assert moved == tuple(r for r in taken.ranges if r.source not in others)
-        assert pending is None or {r.source for r in pending.ranges} == others
+        # It moves all its sources but those that a newer run has captured.
+        assert moved == tuple(r for r in taken.ranges if r in moved)
+        assert pending is None or {r.source for r in pending.ranges}.isdisjoint(r.source for r in moved)
         self.committed[taken.capture_id] = moved
         self.order.append(taken.run)
         self.unfinished = {s: end for s, end in self.unfinished.items() if s not in {r.source for r in moved}}
@@ -434,8 +433,10 @@ class Consumer(RuleBasedStateMachine):
             assert self.order.pop() == run
         assert after.pending is None
         assert self.position(source) == place
-        for each in SOURCES:  # a commit of both sources that one of them undid is remembered for neither
-            self.places[each].add(self.position(each))
+        # A commit of both sources that one of them undid is remembered for neither; later ones of the other stay.
+        for each in SOURCES:
+            kept = {number(r.from_exclusive) for c in after.history for r in c.ranges if r.source == each}
+            self.places[each] |= {self.position(each), *kept}
         self.cut_back()
         self.dropped.clear()
 
