@@ -159,7 +159,18 @@ def redact(text: str) -> str:
 
 def redacted_message(error: BaseException) -> str:
     """Type and message of an error on one line, without secrets."""
+    _remember_sent(error)
     return redact(f"{type(error).__name__}: {' '.join(str(error).split())}")[:400]
+
+
+def _remember_sent(error: BaseException) -> None:
+    """Know the token that a request was sent with. A catalog may have handed it out, so no connection has it."""
+    for link in chain_of(error):
+        request = getattr(getattr(link, "response", None), "request", None) or getattr(link, "request", None)
+        headers = getattr(request, "headers", None)
+        if isinstance(headers, Mapping):
+            sent = (str(headers.get(name) or "") for name in ("Authorization", "Proxy-Authorization"))
+            remember_secrets({"token": [value.rpartition(" ")[2] for value in sent if value]})
 
 
 def chain_of(error: BaseException | None) -> Iterator[BaseException]:

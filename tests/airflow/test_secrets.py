@@ -10,6 +10,7 @@ from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
+import requests
 from airflow.sdk import DAG
 from airflow.sdk.log import mask_logs
 from hypothesis import HealthCheck, Phase, assume, given, settings
@@ -20,6 +21,7 @@ from pyiceberg.exceptions import RESTError
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 from airflow_provider_ips.core.errors import CatalogError, IpsError
 from airflow_provider_ips.hooks.ips import IpsHook
+from airflow_provider_ips.iceberg.foreign_errors import translate_errors
 from airflow_provider_ips.redaction import cause_without_secrets, redact, redacted_message, remember_secrets
 from tests.airflow.test_record_pages import airflow_app, api, page_of
 from tests.kit.tables import append, create
@@ -291,6 +293,23 @@ def test_no_run_shows_any(leaking, fails_at, run_dag, api, caplog):
     assert page.status_code == (404 if fails_at in ("load_table", "register_table") else 200)
     assert ("RESTError" in shown) == (fails_at != "nothing")
     assert "4711" not in shown
+
+
+def test_a_token_that_a_catalog_has_handed_out_is_not_shown():
+    """No connection has it. The server shows it again, as it was sent, and the error is the cause of PyIceberg's."""
+    response = requests.Response()
+    response.request = requests.Request(
+        "GET", "http://catalog", headers={"Authorization": "Bearer Fetched~4711.tok/en"}
+    ).prepare()
+    sent = requests.HTTPError("403", response=response)
+    error = RESTError("the token Fetched~4711.tok/en has no right")
+    error.__cause__ = sent
+
+    with pytest.raises(IpsError) as raised, translate_errors("loading db.events"):
+        raise error
+
+    assert "4711" not in "".join(traceback.format_exception(raised.value))
+    assert "has no right" in str(raised.value)
 
 
 def test_a_catalog_that_does_not_open_shows_none(monkeypatch):
