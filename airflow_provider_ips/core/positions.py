@@ -132,6 +132,21 @@ class RunIdentity(KeptObject):
         return f"{self.dag_id}/{self.run_id}{mapped}"
 
 
+def is_past(position: Position, other: Position) -> bool:
+    """Whether a position is later than another of the same table. Format v1 has no sequence numbers: time decides."""
+    if position.table_uuid != other.table_uuid:
+        return False
+    mine, theirs = (position.sequence_number, other.sequence_number)
+    return mine > theirs if mine != theirs else position.committed_at_ms > other.committed_at_ms
+
+
+def is_same(one: Position | None, other: Position | None) -> bool:
+    """Positions are equal if table and snapshot are; their other fields only describe the snapshot."""
+    if one is None or other is None:
+        return one is other
+    return (one.table_uuid, one.snapshot_id) == (other.table_uuid, other.snapshot_id)
+
+
 def format_time(milliseconds: int) -> str:
     """Format a time as ISO 8601 in UTC, to the second. A time after the year 9999 stays a number."""
     try:

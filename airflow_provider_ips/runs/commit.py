@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_ips import config, dag_graph
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
-from airflow_provider_ips.core.checkpoint.transitions import CommitResult, commit, commit_refresh
+from airflow_provider_ips.core.checkpoint.traces import commit_refresh
+from airflow_provider_ips.core.checkpoint.transitions import CommitResult, commit
 from airflow_provider_ips.core.errors import EvidenceError, IpsError
 from airflow_provider_ips.core.positions import RunIdentity
 from airflow_provider_ips.core.results.capture_record import CaptureRecord

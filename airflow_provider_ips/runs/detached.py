@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import SourceRange
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
-from airflow_provider_ips.core.checkpoint.transitions import remember_detached
+from airflow_provider_ips.core.checkpoint.traces import remember_detached
 from airflow_provider_ips.core.history.snapshots import ancestors
 from airflow_provider_ips.core.planning.uncommitted import UncommittedCaptures
 from airflow_provider_ips.core.positions import Position

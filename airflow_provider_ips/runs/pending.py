@@ -11,7 +11,8 @@ from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import Capture, PendingCapture, SourceRange
 from airflow_provider_ips.core.checkpoint.resolution import Fresh, Replay, Retry, new_capture_id
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
-from airflow_provider_ips.core.checkpoint.transitions import begin, begin_replay, settle_empty
+from airflow_provider_ips.core.checkpoint.traces import begin_replay
+from airflow_provider_ips.core.checkpoint.transitions import begin, settle_empty
 from airflow_provider_ips.core.errors import CheckpointConflictError, GapError
 from airflow_provider_ips.core.history.selections import has_rules
 from airflow_provider_ips.core.identifiers import Source, digest

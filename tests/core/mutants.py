@@ -40,6 +40,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 300
 
 RESOLUTION = "airflow_provider_ips.core.checkpoint.resolution"
+TRACES = "airflow_provider_ips.core.checkpoint.traces"
 TRANSITIONS = "airflow_provider_ips.core.checkpoint.transitions"
 MANUAL_CHANGES = "airflow_provider_ips.core.checkpoint.manual_changes"
 DOCUMENT = "airflow_provider_ips.core.checkpoint.document"
@@ -123,10 +124,10 @@ MUTANTS = (
         at_the_end("return CommitResult(outcome=CommitOutcome.ALREADY_DONE, checkpoint=checkpoint)"),
     ),
     mutant("ranges of other sources are forgotten", TRANSITIONS, "_left_uncommitted", only("return ()")),
-    mutant("a replay is not shown", TRANSITIONS, "begin_replay", only("return checkpoint")),
+    mutant("a replay is not shown", TRACES, "begin_replay", only("return checkpoint")),
     mutant(
         "a replay leaves what was captured since to be committed",
-        TRANSITIONS,
+        TRACES,
         "begin_replay",
         without_keyword("replace", "pending"),
     ),

@@ -10,7 +10,8 @@ from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourcePosition, SourceRange
 from airflow_provider_ips.core.checkpoint.manual_changes import abandon, reset, rewind, rewind_source, seed
 from airflow_provider_ips.core.checkpoint.resolution import Fresh, Replay, new_capture_id, resolve_capture
-from airflow_provider_ips.core.checkpoint.transitions import CommitOutcome, begin, begin_replay, commit
+from airflow_provider_ips.core.checkpoint.traces import begin_replay
+from airflow_provider_ips.core.checkpoint.transitions import CommitOutcome, begin, commit
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import Position, RunIdentity

@@ -9,13 +9,8 @@ import pytest
 
 from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceRange
 from airflow_provider_ips.core.checkpoint.manual_changes import rewind
-from airflow_provider_ips.core.checkpoint.transitions import (
-    begin,
-    begin_replay,
-    commit,
-    commit_refresh,
-    remember_detached,
-)
+from airflow_provider_ips.core.checkpoint.traces import begin_replay, commit_refresh, remember_detached
+from airflow_provider_ips.core.checkpoint.transitions import begin, commit
 from airflow_provider_ips.core.errors import CheckpointConflictError
 from airflow_provider_ips.core.history.selections import CapturePlan
 from airflow_provider_ips.core.identifiers import Source

@@ -9,14 +9,8 @@ import pytest
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceRange
 from airflow_provider_ips.core.checkpoint.resolution import Fresh, Replay, Retry, new_capture_id, resolve_capture
-from airflow_provider_ips.core.checkpoint.transitions import (
-    CommitOutcome,
-    CommitResult,
-    begin,
-    begin_replay,
-    commit,
-    settle_empty,
-)
+from airflow_provider_ips.core.checkpoint.traces import begin_replay
+from airflow_provider_ips.core.checkpoint.transitions import CommitOutcome, CommitResult, begin, commit, settle_empty
 from airflow_provider_ips.core.errors import CheckpointConflictError
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import Position, RunIdentity

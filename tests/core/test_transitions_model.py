@@ -31,14 +31,8 @@ from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceR
 from airflow_provider_ips.core.checkpoint.manual_changes import abandon, plan_move, reset, rewind, rewind_source
 from airflow_provider_ips.core.checkpoint.resolution import Fresh, Replay, Retry, new_capture_id, resolve_capture
 from airflow_provider_ips.core.checkpoint.store import InMemoryStore
-from airflow_provider_ips.core.checkpoint.transitions import (
-    CommitOutcome,
-    CommitResult,
-    begin,
-    begin_replay,
-    commit,
-    settle_empty,
-)
+from airflow_provider_ips.core.checkpoint.traces import begin_replay
+from airflow_provider_ips.core.checkpoint.transitions import CommitOutcome, CommitResult, begin, commit, settle_empty
 from airflow_provider_ips.core.errors import CheckpointConflictError, CheckpointError
 from airflow_provider_ips.core.identifiers import Source, digest
 from airflow_provider_ips.core.positions import Position, RunIdentity

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
-from airflow_provider_ips.core.checkpoint.transitions import remember_detached
+from airflow_provider_ips.core.checkpoint.traces import remember_detached
 from airflow_provider_ips.core.lineage.expired_history import holds_what_it_held, known_ancestors
 from airflow_provider_ips.core.planning import live_files
 from tests.model.catalog import model_catalog

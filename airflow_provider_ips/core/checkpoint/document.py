@@ -85,6 +85,15 @@ class Checkpoint(KeptObject):
         """The committed position of a source, None if it has none."""
         return next((p.position for p in self.positions if p.source == source), None)
 
+    @classmethod
+    def of(cls, checkpoint: Self | None, consumer: str) -> Self:
+        """A checkpoint, or an empty one where there is none yet."""
+        return cls(consumer=consumer, revision=0) if checkpoint is None else checkpoint
+
+    def retained_with(self, capture: Capture | None) -> tuple[str, ...]:
+        """The ICDC tables that the next commit releases, once a capture is not needed any more."""
+        return tuple(dict.fromkeys((*self.retained, *(() if capture is None else capture.icdc_tables))))
+
     @property
     def captures(self) -> tuple[Capture, ...]:
         """All captures that it names with their ranges, committed or not."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.json_fields import KeptObject, Stored
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import Kind
+
+MAX_SUPERSEDED: Final = 50
+"""How many superseded captures are remembered by their id: a commit of one of them succeeds and changes nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,10 @@ from airflow_provider_ips.core.checkpoint.entries import (
     SourcePosition,
     SourceRange,
 )
-from airflow_provider_ips.core.checkpoint.transitions import is_past, without_commit
+from airflow_provider_ips.core.checkpoint.traces import without_commit
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
 from airflow_provider_ips.core.identifiers import Source, did_you_mean, digest
-from airflow_provider_ips.core.positions import Position, RunIdentity
+from airflow_provider_ips.core.positions import Position, RunIdentity, is_past
 from airflow_provider_ips.core.record import Kind
 
 MAX_INTERVENTIONS: Final = 50

@@ -12,13 +12,14 @@ refuses the write if another writer was faster.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import (
+    MAX_SUPERSEDED,
     CommittedCapture,
     PendingCapture,
     SourcePosition,
@@ -27,13 +28,9 @@ from airflow_provider_ips.core.checkpoint.entries import (
 )
 from airflow_provider_ips.core.checkpoint.resolution import new_capture_id
 from airflow_provider_ips.core.errors import CheckpointConflictError
-from airflow_provider_ips.core.identifiers import Source, digest
-from airflow_provider_ips.core.positions import Position, RunIdentity
-from airflow_provider_ips.core.record import Kind
+from airflow_provider_ips.core.positions import Position, RunIdentity, is_past, is_same
 
 DEFAULT_HISTORY_LENGTH: Final = 50
-MAX_SUPERSEDED: Final = 50
-"""How many superseded captures are remembered by their id: a commit of one of them succeeds and changes nothing."""
 
 
 class CommitOutcome(StrEnum):
@@ -57,7 +54,7 @@ class CommitResult:
 
 def begin(checkpoint: Checkpoint | None, *, consumer: str, pending: PendingCapture) -> Checkpoint:
     """Make a new capture the pending one, before any table is made for it."""
-    current = _current(checkpoint, consumer)
+    current = Checkpoint.of(checkpoint, consumer)
     if current.pending is not None and current.pending.capture_id == pending.capture_id:
         return _already_pending(current, current.pending, pending)
     if any(capture.wrote and is_made_by(capture, pending.run, pending.task_id) for capture in current.history):
@@ -69,126 +66,7 @@ def begin(checkpoint: Checkpoint | None, *, consumer: str, pending: PendingCaptu
         pending=replace(pending, supersedes=_superseded_ids(current.pending)),
         replaying=None,
         uncommitted=_left_uncommitted(current, pending.ranges),
-        retained=_union(current.retained, _tables(current.pending)),
-    )
-
-
-def remember_detached(
-    checkpoint: Checkpoint | None,
-    *,
-    consumer: str,
-    detached: PendingCapture,
-    follows_changes: bool = True,
-    refreshes: bool = False,
-    moved_heads: Collection[Source] = (),
-) -> Checkpoint | None:
-    """Remember what the job of a detached run may write, because the checkpoint does not move.
-
-    committed up to 10; a detached run writes rows of 11 to 20; a delete at 25 removes a row of 15
-    the next range (10, 30] has no trace of that row, unless it knows that somebody has written it
-
-    committed up to 10; a detached run captures all rows, empties the target, and fails before it inserts
-    the next range (10, 30] would be all that the target has, so a refresh is remembered until its own commit
-
-    :param refreshes: its job may replace the whole target
-    :param moved_heads: sources whose head does not descend from the checkpoint, so that an older end says nothing
-    """
-    current = _current(checkpoint, consumer)
-    starting = [
-        replace(r, from_exclusive=current.position_of(r.source), icdc_table=None, before_table=None)
-        for r in detached.ranges
-        if r.icdc_table is not None  # else there is no job
-    ]
-    ahead = [replace(r, kind=Kind.RANGE) for r in starting if follows_changes and _may_be_unknown(r, moved_heads)]
-    whole = [replace(r, kind=Kind.FULL) for r in starting if refreshes]
-    _refuse_older_than_pending(current, detached, (*ahead, *whole))
-    known = {(c.capture_id, r.kind) for c in current.uncommitted for r in c.ranges}
-    new = tuple(
-        replace(detached, ranges=tuple(ranges))
-        for ranges in (ahead, whole)
-        if ranges and (detached.capture_id, ranges[0].kind) not in known
-    )
-    if not new:
-        return checkpoint
-    return replace(current, revision=current.revision + 1, uncommitted=(*current.uncommitted, *new))
-
-
-def _may_be_unknown(taken: SourceRange, moved_heads: Collection[Source]) -> bool:
-    """Whether rows up to the end of a range may be others than those up to the position that it starts at.
-
-    committed up to 2, which removed a row of 1; rolled back to 1, and a refresh writes that row; 3 removes it again
-    """
-    start, end = taken.from_exclusive, taken.to_inclusive
-    return start is None or is_past(end, start) or (taken.source in moved_heads and not _is_same(start, end))
-
-
-def commit_refresh(checkpoint: Checkpoint | None, *, capture_id: str) -> Checkpoint | None:
-    """Let usual runs go on after a detached refresh of all rows: its job has done its work.
-
-    A refresh before it that failed is repaired by it. What that one may have written stays known.
-
-    Returns the very same checkpoint if nothing waits for this refresh.
-    """
-    found = () if checkpoint is None else checkpoint.uncommitted
-    done = [c for c in found if capture_id in (c.capture_id, *c.supersedes) and c.refreshes]
-    if checkpoint is None or not done:
-        return checkpoint
-    repaired = {r.source for c in done for r in c.ranges}
-    rest = (
-        replace(c, ranges=tuple(replace(r, kind=Kind.RANGE) if r.source in repaired else r for r in c.ranges))
-        for c in found
-        if c not in done
-    )
-    return replace(checkpoint, revision=checkpoint.revision + 1, uncommitted=tuple(rest))
-
-
-def _refuse_older_than_pending(current: Checkpoint, detached: PendingCapture, ahead: Iterable[SourceRange]) -> None:
-    """Refuse rows that a pending capture does not know of, because its range was fixed before they were written.
-
-    a detached run captured up to 20 and failed; the pending capture (10, 30] followed; the detached run is cleared
-    it would write a row of 15 that was deleted at 25, and the commit of (10, 30] would leave it in the target
-    """
-    pending = current.pending
-    ends = {} if pending is None else {r.source: r.to_inclusive for r in pending.ranges}
-    if pending is None or not any(r.source in ends and is_past(ends[r.source], r.to_inclusive) for r in ahead):
-        return
-    raise CheckpointConflictError(
-        f"run {detached.run} captured rows as they were before run {pending.run} captured, which is not committed yet",
-        consequence="Rows that were deleted or changed in between would be written again, and stay",
-        remedy=f"let run {pending.run} commit first; then trigger a new run with the same request",
-    )
-
-
-def begin_replay(checkpoint: Checkpoint, replay: PendingCapture) -> Checkpoint:
-    """Show other runs that a cleared run processes the newest committed range again, before it has any table.
-
-    Until its commit the target may hold a part of that range twice, or lack it. What was captured since can no longer
-    be committed:
-
-    committed (0, 10]; (10, 20] was captured and written, and its run died; now the rows of (0, 10] are written over it
-    a late commit of (10, 20] would leave them there; a new capture from 10 includes what that run has written
-
-    Returns the very same checkpoint if it shows this replay already.
-    """
-    known = checkpoint.replaying
-    if known is not None and (known.capture_id, known.ranges) == (replay.capture_id, replay.ranges):
-        return checkpoint
-    return replace(
-        checkpoint,
-        revision=checkpoint.revision + 1,
-        pending=None,
-        replaying=replay,
-        uncommitted=tuple(without_commit(capture) for capture in checkpoint.begun),
-        retained=_union(checkpoint.retained, _tables(checkpoint.pending)),
-    )
-
-
-def without_commit(capture: PendingCapture) -> PendingCapture:
-    """Remember a capture under another id, so that its late commit fails. What its job may have written stays known."""
-    return replace(
-        capture,
-        capture_id=digest(capture.capture_id, "undone", length=32),
-        supersedes=(*capture.supersedes, capture.capture_id)[-MAX_SUPERSEDED:],
+        retained=current.retained_with(current.pending),
     )
 
 
@@ -205,12 +83,12 @@ def settle_empty(
 
     Returns the very same checkpoint if there is nothing to write.
     """
-    current = _current(checkpoint, consumer)
+    current = Checkpoint.of(checkpoint, consumer)
     _check_starts(current, ranges)
     if (
         checkpoint is not None
         and current.pending is None
-        and all(_is_same(r.from_exclusive, r.to_inclusive) for r in ranges)
+        and all(is_same(r.from_exclusive, r.to_inclusive) for r in ranges)
     ):
         return checkpoint
     capture = CommittedCapture(
@@ -227,7 +105,7 @@ def settle_empty(
         pending=None,
         uncommitted=_left_uncommitted(current, ranges),
         history=_append(current.history, capture, history_length),
-        retained=_union(current.retained, _tables(current.pending)),
+        retained=current.retained_with(current.pending),
     )
 
 
@@ -267,7 +145,7 @@ def _without_replay(checkpoint: Checkpoint, capture_id: str) -> Checkpoint:
     """Other runs may capture again. Nothing is written if the replay was not shown to them."""
     if checkpoint.replaying is None or checkpoint.replaying.capture_id != capture_id:
         return checkpoint
-    retained = _union(checkpoint.retained, _tables(checkpoint.replaying))
+    retained = checkpoint.retained_with(checkpoint.replaying)
     return replace(checkpoint, revision=checkpoint.revision + 1, replaying=None, retained=retained)
 
 
@@ -320,32 +198,13 @@ class _Place(StrEnum):
 
 
 def _place(position: Position | None, taken: SourceRange) -> _Place:
-    if _is_same(position, taken.from_exclusive):
+    if is_same(position, taken.from_exclusive):
         return _Place.START
-    if _is_same(position, taken.to_inclusive):
+    if is_same(position, taken.to_inclusive):
         return _Place.END
     if position is not None and is_past(position, taken.to_inclusive):
         return _Place.PAST
     return _Place.ELSEWHERE
-
-
-def is_past(position: Position, other: Position) -> bool:
-    """Whether a position is later than another of the same table. Format v1 has no sequence numbers: time decides."""
-    if position.table_uuid != other.table_uuid:
-        return False
-    mine, theirs = (position.sequence_number, other.sequence_number)
-    return mine > theirs if mine != theirs else position.committed_at_ms > other.committed_at_ms
-
-
-def _is_same(one: Position | None, other: Position | None) -> bool:
-    """Positions are equal if table and snapshot are; their other fields only describe the snapshot."""
-    if one is None or other is None:
-        return one is other
-    return (one.table_uuid, one.snapshot_id) == (other.table_uuid, other.snapshot_id)
-
-
-def _current(checkpoint: Checkpoint | None, consumer: str) -> Checkpoint:
-    return Checkpoint(consumer=consumer, revision=0) if checkpoint is None else checkpoint
 
 
 def _advanced(positions: tuple[SourcePosition, ...], ranges: Iterable[SourceRange]) -> tuple[SourcePosition, ...]:
@@ -378,7 +237,7 @@ def _merged_empty(earlier: CommittedCapture, later: CommittedCapture) -> Committ
     return replace(
         later,
         ranges=tuple(replace(r, from_exclusive=starts[r.source]) for r in later.ranges),
-        supersedes=_union(earlier.supersedes, later.supersedes)[-MAX_SUPERSEDED:],
+        supersedes=tuple(dict.fromkeys((*earlier.supersedes, *later.supersedes)))[-MAX_SUPERSEDED:],
     )
 
 
@@ -397,14 +256,6 @@ def _superseded_ids(pending: PendingCapture | None) -> tuple[str, ...]:
     return () if pending is None else (*pending.supersedes, pending.capture_id)[-MAX_SUPERSEDED:]
 
 
-def _tables(pending: PendingCapture | None) -> tuple[str, ...]:
-    return () if pending is None else pending.icdc_tables
-
-
-def _union(*parts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(entry for part in parts for entry in part))
-
-
 def _already_pending(current: Checkpoint, known: PendingCapture, begun: PendingCapture) -> Checkpoint:
     if (known.run, known.ranges) == (begun.run, begun.ranges):
         return current
@@ -418,7 +269,7 @@ def _already_pending(current: Checkpoint, known: PendingCapture, begun: PendingC
 def _check_starts(current: Checkpoint, ranges: Iterable[SourceRange]) -> None:
     for r in ranges:
         position = current.position_of(r.source)
-        if not _is_same(position, r.from_exclusive):
+        if not is_same(position, r.from_exclusive):
             raise CheckpointConflictError(
                 f"the capture of {r.source.label!r} starts after {_shown(r.from_exclusive)}, "
                 f"but consumer {current.consumer!r} is at {_shown(position)}",
