@@ -62,6 +62,15 @@ def test_rows_up_to_the_checkpoint_are_known_already(end: int) -> None:
     assert remember_detached(before, consumer=CONSUMER, detached=captured("detached", 3, end)) is before
 
 
+def test_a_run_without_rows_and_tables_has_no_job_to_remember() -> None:
+    """One without tables, but with rows, has."""
+    before, detached = committed_at_10(), captured("detached", 5, 20)
+    (taken,) = (replace(r, icdc_table=None) for r in detached.ranges)
+    empty = replace(detached, ranges=(replace(taken, kind=Kind.EMPTY),))
+    assert remember_detached(before, consumer=CONSUMER, detached=empty) is before
+    assert remember_detached(before, consumer=CONSUMER, detached=replace(detached, ranges=(taken,))) is not before
+
+
 def test_an_older_end_says_nothing_once_the_head_has_moved() -> None:
     """After a rollback the rows up to it are others than those up to the checkpoint."""
     after = remember_detached(

@@ -42,7 +42,7 @@ def remember_detached(
     starting = [
         replace(r, from_exclusive=current.position_of(r.source), icdc_table=None, before_table=None)
         for r in detached.ranges
-        if r.icdc_table is not None  # else there is no job
+        if r.kind is not Kind.EMPTY or r.icdc_table is not None  # else there is no job
     ]
     ahead = [replace(r, kind=Kind.RANGE) for r in starting if follows_changes and _may_be_unknown(r, moved_heads)]
     whole = [replace(r, kind=Kind.FULL) for r in starting if refreshes]
