@@ -27,6 +27,7 @@ from airflow_provider_ips.redaction import redacted_message
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from airflow_provider_ips.core.checkpoint.document import Checkpoint
     from airflow_provider_ips.core.checkpoint.entries import PendingCapture
     from airflow_provider_ips.core.identifiers import Source
     from airflow_provider_ips.core.positions import Position
@@ -148,6 +149,18 @@ def see_source(
         return seen
     to, captured = pending
     return lag.with_pending(seen, history, look, to=to, captured=captured, retention=retention)
+
+
+def note_change_by_hand(variables: Variables, checkpoint: Checkpoint, *, now_ms: int) -> None:
+    """Have pages and commands show nothing that was seen of positions which a person has moved since."""
+    before = read_consumer(variables, checkpoint.consumer)
+    if before is not None:
+        positions = {each.source: each.position for each in checkpoint.positions}
+        is_pending = checkpoint.pending is not None
+        write(
+            variables,
+            lag.after_change_by_hand(before, positions=positions, is_pending=is_pending, now_ms=now_ms),
+        )
 
 
 def in_short(pending: PendingCapture) -> PendingSighting:

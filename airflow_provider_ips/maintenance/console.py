@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from airflow_provider_ips import compat
+from airflow_provider_ips import compat, sightings
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.manual_changes import with_intervention
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
@@ -128,6 +128,7 @@ def write_with_note(
     """Write over the checkpoint that was read, and note in it who changed it by which command."""
     changed = with_intervention(after, who=console.user, verb=command, now_ms=now_ms())
     store.write(changed, expected_revision=None if before is None else before.revision)
+    sightings.note_change_by_hand(console.variables, changed, now_ms=now_ms())
     return changed
 
 

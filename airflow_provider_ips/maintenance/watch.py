@@ -272,6 +272,11 @@ def look_at_all(
     )
     seen = watcher.look([open_named_store(None, iceberg_conn_id=iceberg_conn_id)])
     states = {each.consumer: each.freshness(now_ms()) for each in seen}
+    for consumer in sorted(targets.keys() - states.keys()):
+        log.warning(
+            "Consumer %s has a target and no checkpoint: it has never captured, or the name is another.", consumer
+        )
+        states[consumer] = Freshness.UNKNOWN
     found: dict[str, Any] = {"consumers": len(seen)}
     for state in (each for each in Freshness if each is not Freshness.KEPT):
         found[state.value] = [consumer for consumer, its in states.items() if its is state]

@@ -186,3 +186,10 @@ def test_a_checkpoint_in_iceberg_is_watched_too(lake, events, job, run_dag, monk
     run_dag(watch())
 
     assert seen("in_iceberg.capture").sources[0].lag.commits == 1
+
+
+def test_a_target_of_a_consumer_that_never_ran_is_unknown(events, run_dag):
+    """Its name may be misspelt; it would never be late."""
+    ran = run_dag(watch(target_lag={"never.ran": timedelta(hours=1)}))
+
+    assert ran.xcom("return_value", "look")["unknown"] == ["never.ran"]

@@ -146,3 +146,13 @@ def test_the_process_exits_with_the_code(late):
     assert str(HOME) in os.environ["AIRFLOW_HOME"]
     assert done.returncode == 2, done.stderr
     assert '"state": "unknown"' in done.stdout
+
+
+def test_a_rewound_consumer_is_unknown_until_somebody_looks(ips, late):
+    """What its commit had left is not true any more."""
+    run_id = ips("history", "--conn-id", "lake", "--consumer", late).rows[0]["run"].partition("/")[2]
+    assert ips("rewind", "--conn-id", "lake", "--consumer", late, "--run-id", run_id, "--yes").failure == ""
+
+    code, (row,) = lag_of(ips)
+
+    assert (code, row["state"], row["commits"], row["seen_by"]) == ("2", "unknown", None, "capture")

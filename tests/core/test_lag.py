@@ -15,6 +15,7 @@ from airflow_provider_ips.core.record import Volume
 from airflow_provider_ips.core.sightings.consumer_sighting import NO_LAG, UNKNOWN_LAG, Breach, Freshness, Lag, SeenBy
 from airflow_provider_ips.core.sightings.lag import (
     Look,
+    after_change_by_hand,
     after_commit,
     after_look,
     breach_after,
@@ -297,3 +298,18 @@ def test_a_commit_leaves_what_its_capture_had_counted_beyond_its_end():
     (source,) = after.sources
     assert (source.committed, source.lag, source.runway_until_ms, source.gap) == (to, rest, 7, None)
     assert (after.pending, source.pending) == (None, None)
+
+
+def test_what_was_seen_is_unknown_once_a_person_has_moved_the_position():
+    """A source that was left alone keeps what was seen of it."""
+    moved, left = of_source("db.moved"), of_source("db.left")
+    assert moved.committed is not None
+    assert left.committed is not None
+    before = of_consumer(sources=(moved, left))
+    positions = {moved.source: replace(moved.committed, sequence_number=1), left.source: left.committed}
+
+    after = after_change_by_hand(before, positions=positions, is_pending=False, now_ms=NOW)
+
+    assert (after.sources[0].lag, after.sources[0].committed) == (UNKNOWN_LAG, positions[moved.source])
+    assert after.sources[1] == replace(left, pending=None)
+    assert after.pending is None

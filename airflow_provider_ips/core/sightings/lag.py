@@ -257,6 +257,26 @@ def after_commit(
     return _judged(seen, before)
 
 
+def after_change_by_hand(
+    before: ConsumerSighting, *, positions: Mapping[Source, Position], is_pending: bool, now_ms: int
+) -> ConsumerSighting:
+    """Take what was seen of a source for unknown where a person has moved its position, until somebody looks again."""
+    sources = [
+        each if each.committed == positions.get(each.source) else _unknown(each, positions.get(each.source))
+        for each in before.sources
+    ]
+    if not is_pending:
+        sources = [replace(each, pending=None) for each in sources]
+    seen = replace(
+        before,
+        seen_at_ms=now_ms,
+        seen_by=SeenBy.COMMAND,
+        sources=tuple(sources),
+        pending=before.pending if is_pending else None,
+    )
+    return _judged(seen, before)
+
+
 def with_notice(sighting: ConsumerSighting, now_ms: int) -> ConsumerSighting:
     """Note that people were notified of the breach, or that they know of its end."""
     if sighting.breach is None or not sighting.breach.is_open:
@@ -329,4 +349,10 @@ def _moved(seen: SourceSighting, to: Position) -> SourceSighting:
         )
     if seen.committed == to:
         return replace(seen, pending=None)
-    return replace(seen, committed=to, lag=UNKNOWN_LAG, runway_until_ms=None, gap=None, pending=None)
+    return _unknown(seen, to)
+
+
+def _unknown(seen: SourceSighting, committed: Position | None) -> SourceSighting:
+    """A source whose position has moved to where nobody has counted."""
+    position = None if committed is None else replace(committed, evidence=None, extra={})
+    return replace(seen, committed=position, lag=UNKNOWN_LAG, runway_until_ms=None, gap=None, pending=None)
