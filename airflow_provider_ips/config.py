@@ -7,9 +7,11 @@ is read.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final, Literal
 
 SECTION: Final = "ips"
+CAPTURE_MODES: Final = ("ICDC", "BRANCH")
 STORES: Final = ("variable", "iceberg")
 """The names of the stores that keep checkpoints."""
 
@@ -65,6 +67,25 @@ ICDC_NAMESPACE: Final = Option(
         "The namespace in which ICDC tables are created by captures that name none. It is created when missing.\n"
     ),
 )
+CAPTURE_MODE: Final = Option(
+    name="capture_mode",
+    default="ICDC",
+    example="BRANCH",
+    description=(
+        "How captures that name no ``capture_mode`` hand over their rows: ``ICDC``, as tables of their own, or\n"
+        "``BRANCH``, as branches of their sources.\n"
+    ),
+)
+LEASE: Final = Option(
+    name="lease",
+    type="integer",
+    default="48",
+    example="24",
+    description=(
+        "For how many hours captures in mode ``BRANCH`` hold files of their sources at most. From then on\n"
+        "``airflow ips gc`` and later captures of the same consumer may remove the branch.\n"
+    ),
+)
 HISTORY_LENGTH: Final = Option(
     name="history_length",
     type="integer",
@@ -100,6 +121,8 @@ OPTIONS: Final = (
     CHECKPOINT_CONN_ID,
     CHECKPOINT_NAMESPACE,
     ICDC_NAMESPACE,
+    CAPTURE_MODE,
+    LEASE,
     HISTORY_LENGTH,
     SIGHTING_INTERVAL,
     FIRE_AND_FORGET,
@@ -121,6 +144,40 @@ def check_store(value: object) -> None:
         f"checkpoint_store={value!r} is unknown",
         consequence="Checkpoints can neither be read nor written",
         remedy=f"use {' or '.join(map(repr, STORES))}, or leave it out",
+    )
+
+
+def capture_mode() -> str:
+    """Read the mode of captures that name none."""
+    mode = CAPTURE_MODE.read()
+    if mode in CAPTURE_MODES:
+        return mode
+    from airflow_provider_ips.core.errors import InputError
+
+    raise InputError(
+        f"[{SECTION}] {CAPTURE_MODE.name}={mode!r} is unknown",
+        consequence="Nothing is captured in a way that no one chose",
+        remedy=f"set it to {' or '.join(map(repr, CAPTURE_MODES))}",
+    )
+
+
+def lease() -> timedelta:
+    """Read how long captures in mode BRANCH hold files of their sources at most."""
+    from airflow.sdk.configuration import conf
+
+    return check_lease(timedelta(hours=int(conf.getint(SECTION, LEASE.name, fallback=int(LEASE.default)))))
+
+
+def check_lease(value: object) -> timedelta:
+    """Refuse what is not a time above zero."""
+    if isinstance(value, timedelta) and value > timedelta(0):
+        return value
+    from airflow_provider_ips.core.errors import InputError
+
+    raise InputError(
+        f"lease={value!r} is not a time above zero",
+        consequence="Captured files would be released before the job has read them",
+        remedy="give a timedelta that is longer than the job takes, for example timedelta(days=2)",
     )
 
 

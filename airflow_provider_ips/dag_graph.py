@@ -18,6 +18,7 @@ from airflow_provider_ips.core.identifiers import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import timedelta
 
     from airflow.sdk import DAG, Asset
     from airflow.sdk.types import Operator
@@ -29,6 +30,8 @@ class CaptureTask(BaseOperator):
     """What the graph knows of an ``IpCaptureOperator``. The operator's own module costs more to import."""
 
     source_tables: object
+    capture_mode: str | None
+    lease: timedelta | None
     takes_chunk: bool
     """It is given ``chunk=``, whatever that turns out to be when it runs."""
 

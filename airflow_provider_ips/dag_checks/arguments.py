@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow.sdk import TaskGroup, XComArg
 
-from airflow_provider_ips import dag_graph
+from airflow_provider_ips import config, dag_graph
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.identifiers import TableIdentifier
 from airflow_provider_ips.core.settings import SourceTable
@@ -30,6 +30,24 @@ def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
             f"{name}={value!r} is unknown",
             consequence="The task could not do what was meant",
             remedy=f"use {' or '.join(map(repr, choices))}",
+        )
+
+
+def check_mode(capture: CaptureTask) -> None:
+    """Refuse settings of the one mode of captures in the other."""
+    check_choice("capture_mode", capture.capture_mode, (None, *config.CAPTURE_MODES))
+    if capture.lease is not None:
+        config.check_lease(capture.lease)
+    wrong = {
+        "BRANCH": [name for name in ("icdc_namespace", "icdc_location") if getattr(capture, name) is not None],
+        "ICDC": ["lease"] if capture.lease is not None else [],
+    }.get(capture.capture_mode or "", [])
+    if wrong:
+        raise InputError(
+            f"{' and '.join(wrong)} contradict capture_mode={capture.capture_mode!r}",
+            consequence="A branch is where its source is, and holds files for a time; an ICDC table has a place of its "
+            "own, and holds none",
+            remedy=f"leave out {' and '.join(wrong)}, or choose the other mode",
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 from airflow_provider_ips import config
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
-from airflow_provider_ips.core.errors import CheckpointError, InputError, StoreUnavailableError
+from airflow_provider_ips.core.errors import CheckpointError, InputError, IpsError, StoreUnavailableError
+from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import format_time
+from airflow_provider_ips.iceberg.branches.branch import FoundBranch
 from airflow_provider_ips.iceberg.icdc.leftovers import FoundIcdcTable
 from airflow_provider_ips.iceberg.storage.listing import StoredFile
 from airflow_provider_ips.maintenance.console import (
@@ -50,10 +53,12 @@ class CleanUpPlan:
     tables: tuple[FoundIcdcTable, ...]
     files: tuple[tuple[Catalog, StoredFile], ...]
     kept: tuple[tuple[FoundIcdcTable, str], ...]
+    branches: tuple[tuple[FoundBranch, str, bool], ...] = ()
+    """The captures in branches of sources, each with the reason to keep or to remove it, and whether to remove it."""
 
     @property
     def is_empty(self) -> bool:
-        return not self.tables and not self.files
+        return not self.tables and not self.files and not any(removed for _, _, removed in self.branches)
 
 
 def gc(console: Console, options: CleanUpOptions) -> None:
@@ -67,11 +72,15 @@ def gc(console: Console, options: CleanUpOptions) -> None:
         location=options.location,
         without_checkpoint=options.without_checkpoint,
     )
-    console.show([*_table_rows(plan), *_file_rows(plan)])
+    console.show([*_table_rows(plan), *_branch_rows(plan), *_file_rows(plan)])
     if plan.is_empty:
         console.say("Nothing to collect.")
         return
-    console.say(f"{len(plan.tables)} ICDC tables and {len(plan.files)} files can be deleted; none is a data file.")
+    ended = sum(removed for _, _, removed in plan.branches)
+    branches = f", {ended} branches of sources" if ended else ""
+    console.say(
+        f"{len(plan.tables)} ICDC tables{branches} and {len(plan.files)} files can be deleted; none is a data file."
+    )
     if may_write(console, options, namespace, what="the ICDC namespace"):
         tables, files = clean_up(catalog, plan)
         send((Measurement("ips.gc.tables", tables), Measurement("ips.gc.files", files)))
@@ -119,14 +128,49 @@ def plan_clean_up(
             if file.changed_at_ms is not None and file.changed_at_ms < before_ms
         ),
         kept=tuple((table, reason) for table, reason in reasons if reason),
+        branches=tuple(_judged_branches(catalog, stores, before_ms)),
     )
+
+
+def _judged_branches(
+    catalog: Catalog, stores: Sequence[CheckpointStore], before_ms: int
+) -> Iterator[tuple[FoundBranch, str, bool]]:
+    """Judge the captures in branches of every source that a checkpoint names, before checkpoints are read again.
+
+    A branch whose lease has ended is removed though its checkpoint names it: that is what the lease is for.
+    """
+    from airflow_provider_ips.iceberg.branches.branch import find_branches
+    from airflow_provider_ips.iceberg.source.iceberg_source import open_source_if_exists
+
+    names = {consumer for store in stores for consumer in store.consumers()}
+    tables = {table for consumer in names for table in _needed_by(stores, consumer).sources}
+    found: list[FoundBranch] = []
+    for table in sorted(tables):
+        with suppress(IpsError):  # a source of another connection, or one that this one may not read
+            source = open_source_if_exists(catalog, Source(table))
+            found += [] if source is None else find_branches(table, source.metadata)
+    needed = {consumer: _needed_by(stores, consumer) for consumer in {branch.consumer for branch in found}}
+    for branch in found:
+        by = needed[branch.consumer]
+        if branch.held_until_ms < now_ms():
+            yield branch, "its lease has ended", True
+        elif by.problem or not by.has_checkpoint:
+            yield branch, by.problem or "its consumer has no checkpoint here, and its lease goes on", False
+        elif branch.name in by.tables:
+            yield branch, "a checkpoint names it", False
+        elif branch.made_at_ms >= before_ms:
+            yield branch, "not old enough", False
+        else:
+            yield branch, "no checkpoint names it", True
 
 
 def clean_up(catalog: Catalog, plan: CleanUpPlan) -> tuple[int, int]:
     """Drop the tables without purging them, and delete the files. Those deleted meanwhile are skipped."""
-    from airflow_provider_ips.iceberg.icdc.leftovers import delete_leftovers, drop_icdc
+    from airflow_provider_ips.iceberg.branches.branch import drop_icdc
+    from airflow_provider_ips.iceberg.icdc.leftovers import delete_leftovers
 
     dropped = sum(drop_icdc(catalog, table.name) for table in plan.tables)
+    dropped += sum(drop_icdc(catalog, branch.name) for branch, _, removed in plan.branches if removed)
     for owner, files in groupby(plan.files, key=itemgetter(0)):
         delete_leftovers(owner, [file for _, file in files])
     return dropped, len(plan.files)
@@ -138,11 +182,12 @@ class _Needed:
 
     has_checkpoint: bool = False
     tables: frozenset[str] = frozenset()
+    sources: frozenset[str] = frozenset()
     problem: str = ""
 
 
 def _needed_by(stores: Sequence[CheckpointStore], consumer: str) -> _Needed:
-    has_checkpoint, tables = False, set[str]()
+    has_checkpoint, tables, sources = False, set[str](), set[str]()
     for store in stores:
         try:
             checkpoint = store.read(consumer, even_if_moved=True)
@@ -153,7 +198,13 @@ def _needed_by(stores: Sequence[CheckpointStore], consumer: str) -> _Needed:
         if checkpoint is not None:
             has_checkpoint = True
             tables.update(_named_by(checkpoint))
-    return _Needed(has_checkpoint=has_checkpoint, tables=frozenset(tables))
+            sources.update(source.table for source in _sources_of(checkpoint))
+    return _Needed(has_checkpoint=has_checkpoint, tables=frozenset(tables), sources=frozenset(sources))
+
+
+def _sources_of(checkpoint: Checkpoint) -> Iterator[Source]:
+    yield from (position.source for position in checkpoint.positions)
+    yield from (taken.source for capture in checkpoint.captures for taken in capture.ranges)
 
 
 def _named_by(checkpoint: Checkpoint) -> Iterator[str]:
@@ -200,6 +251,20 @@ def _table_rows(plan: CleanUpPlan) -> list[Row]:
             "reason": reason or "no checkpoint names it",
         }
         for table, reason in judged
+    ]
+
+
+def _branch_rows(plan: CleanUpPlan) -> list[Row]:
+    return [
+        {
+            "what": "branch",
+            "name": branch.name,
+            "consumer": branch.consumer,
+            "created_at": format_time(branch.made_at_ms),
+            "delete": "yes" if removed else "no",
+            "reason": f"{reason}; held until {format_time(branch.held_until_ms)}",
+        }
+        for branch, reason, removed in plan.branches
     ]
 
 

@@ -9,7 +9,7 @@ from airflow.sdk import SkipMixin
 
 from airflow_provider_ips import config, dag_graph
 from airflow_provider_ips.core.settings import CaptureSettings, parse_sources, parse_target_lag
-from airflow_provider_ips.dag_checks.arguments import check_choice, check_names, read_source_dicts
+from airflow_provider_ips.dag_checks.arguments import check_choice, check_mode, check_names, read_source_dicts
 from airflow_provider_ips.dag_checks.completion import complete_read_dag, complete_running_dag
 from airflow_provider_ips.dag_checks.stages import refuse_no_chunk
 from airflow_provider_ips.dag_checks.trigger_rules import refuse_to_skip_in_part
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.settings import SourceTable
 
 
-CAPTURE_MODES = ("ICDC",)
 ON_ACTIVE_RUN = ("fail", "wait")
 SETTINGS = tuple(field.name for field in fields(CaptureSettings))
 
@@ -60,7 +59,10 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
     :param iceberg_conn_id: The :ref:`Iceberg connection id<howto/connection:iceberg>` of the catalog. (templated)
     :param consumer: The name of the checkpoint. The default, ``<dag_id>.<task_id>``, belongs to this task alone; a
         mapped capture adds its sources. A name that is given explicitly survives renaming. (templated)
-    :param capture_mode: How the captured files are handed over. The only mode is ``"ICDC"``.
+    :param capture_mode: How the captured files are handed over: ``"ICDC"``, as tables of their own; or ``"BRANCH"``
+        (experimental), as branches of their sources, which hold the files until the commit, and need the right to
+        commit to the source. The default is ``[ips] capture_mode``, which is ``"ICDC"``.
+    :param lease: With ``"BRANCH"``, how long files of the source are held at most; the default is ``[ips] lease``.
     :param data_operations: Which operations are captured: ``("append",)``, the log of appends; or all three,
         ``("append", "overwrite", "delete")``, the net change, with what the rows were before in ``<source>.before``.
     :param on_other_operation: What to do about a snapshot that removes or changes rows: ``"fail"``;
@@ -132,7 +134,8 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
         source_tables: object,
         iceberg_conn_id: str = "iceberg_default",
         consumer: str | None = None,
-        capture_mode: str = "ICDC",
+        capture_mode: str | None = None,
+        lease: timedelta | None = None,
         data_operations: str | Collection[str] = ("append",),
         on_other_operation: str = "fail",
         on_superset: str = "fail",
@@ -166,6 +169,7 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
         self.iceberg_conn_id = iceberg_conn_id
         self.consumer = consumer
         self.capture_mode = capture_mode
+        self.lease = lease
         self.data_operations = data_operations
         self.on_other_operation = on_other_operation
         self.on_superset = on_superset
@@ -206,7 +210,7 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
 
     def checked_sources(self) -> tuple[tuple[SourceTable, CaptureSettings], ...]:
         """Check all parameters, and return the sources. Templates are skipped until they are rendered for a run."""
-        check_choice("capture_mode", self.capture_mode, CAPTURE_MODES)
+        check_mode(self)
         check_choice("on_active_run", self.on_active_run, ON_ACTIVE_RUN)
         config.check_store(self.checkpoint_store)
         for name in ("skip_if_empty", "ignore_downstream_trigger_rules", "follow_params"):
@@ -237,7 +241,8 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
             sources=sources,
             iceberg_conn_id=self.iceberg_conn_id,
             consumer=self.consumer,
-            mode=self.capture_mode,
+            mode=self.capture_mode or config.capture_mode(),
+            lease=self.lease or config.lease(),
             icdc_namespace=self.icdc_namespace,
             icdc_location=self.icdc_location,
             engine_catalog=self.engine_catalog,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
@@ -23,14 +23,14 @@ from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceR
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.history.selections import CapturePlan, selection_mark
-from airflow_provider_ips.core.identifiers import Source, icdc_table_name
+from airflow_provider_ips.core.identifiers import CapturedBranch, Source
 from airflow_provider_ips.core.planning.uncommitted import ALL_COMMITTED, UncommittedCaptures
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.results.capture_record import CaptureContext, CaptureRecord, ChunkReference, SourceRecord
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
 from airflow_provider_ips.iceberg.icdc.tables import PreparedIcdc
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
-from airflow_provider_ips.runs.request import CaptureRequest
+from airflow_provider_ips.runs.request import BRANCH, CaptureRequest
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -175,7 +175,7 @@ def marks(request: CaptureRequest, sources: Sequence[PlannedSource]) -> list[str
 
 def _new_range(request: CaptureRequest, source: PlannedSource, capture_id: str, *, has_tables: bool) -> SourceRange:
     def table_name(role: str) -> str:
-        return f"{request.icdc_namespace}.{icdc_table_name(source.table.source, capture_id, role)}"
+        return request.name_of(source.table.source, capture_id, role)
 
     return SourceRange(
         source=source.table.source,
@@ -196,10 +196,12 @@ def _prepare(
     sources: Sequence[PlannedSource],
     ranges: Sequence[SourceRange],
 ) -> list[PreparedIcdc]:
+    from airflow_provider_ips.iceberg.branches.captures import PreparedBranches
     from airflow_provider_ips.iceberg.icdc.namespace import check_icdc_namespace
     from airflow_provider_ips.iceberg.icdc.tables import prepare_icdc
 
-    for namespace in {r.icdc_table.rpartition(".")[0] for r in ranges if r.icdc_table is not None}:
+    tables = [r.icdc_table for r in ranges if r.icdc_table is not None and CapturedBranch.parse(r.icdc_table) is None]
+    for namespace in {table.rpartition(".")[0] for table in tables}:
         check_icdc_namespace(catalog, namespace)
     prepared = [
         prepare_icdc(
@@ -214,12 +216,24 @@ def _prepare(
             rules=_rules(request, source),
             location=request.icdc_location,
             for_preview=request.run_request.dry_run,
+            as_kind=_kind_of(request, taken),
         )
         for source, taken in zip(sources, ranges, strict=True)
     ]
+    if request.lease is not None:
+        prepared = [replace(p, lease=request.lease) if isinstance(p, PreparedBranches) else p for p in prepared]
     for source, ready in zip(sources, prepared, strict=True):
         _refuse_unknown_bounds(source, ready)
     return prepared
+
+
+def _kind_of(request: CaptureRequest, taken: SourceRange) -> type[PreparedIcdc]:
+    """What a range becomes. A retry makes what its first attempt did, though the mode may have changed since."""
+    from airflow_provider_ips.iceberg.branches.captures import PreparedBranches
+
+    if taken.icdc_table is None:
+        return PreparedBranches if request.mode == BRANCH else PreparedIcdc
+    return PreparedIcdc if CapturedBranch.parse(taken.icdc_table) is None else PreparedBranches
 
 
 def _refuse_unknown_bounds(source: PlannedSource, ready: PreparedIcdc) -> None:
@@ -248,7 +262,7 @@ def record_of(
     return CaptureRecord(
         capture_id=capture_id,
         consumer=request.consumer,
-        mode=request.mode,
+        mode=BRANCH if any(source.mode == BRANCH for source in sources) else request.mode,
         sources=tuple(sources),
         context=CaptureContext(
             run=request.run,

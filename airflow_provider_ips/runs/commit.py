@@ -110,7 +110,7 @@ class CommitRun:
         tables = [*released, *(self.record.icdc_tables if self.icdc_retention == "drop" else ())]
         if not tables:
             return []
-        from airflow_provider_ips.iceberg.icdc.leftovers import drop_icdc
+        from airflow_provider_ips.iceberg.branches.branch import drop_icdc
 
         try:
             catalog = self.open_catalog()

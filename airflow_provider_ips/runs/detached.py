@@ -31,7 +31,7 @@ from airflow_provider_ips.runs.capture_steps import (
     publish,
     write_over,
 )
-from airflow_provider_ips.runs.request import CaptureRequest
+from airflow_provider_ips.runs.request import BRANCH, CaptureRequest
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -69,7 +69,7 @@ class DetachedRange(CaptureKind):
             consumer=request.consumer,
             made_by=str(request.run),
             request=request.run_request,
-            namespace=request.icdc_namespace,
+            namespace="" if request.mode == BRANCH else request.icdc_namespace,
             location=request.icdc_location,
         )
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_provider_ips import dag_graph
 from airflow_provider_ips.core.errors import IpsError
+from airflow_provider_ips.core.identifiers import CapturedBranch
+from airflow_provider_ips.core.positions import format_time
 from airflow_provider_ips.runs import environment
 from airflow_provider_ips.runs.evidence import SUCCESS, instance_states
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_provider_ips.core.results.capture_record import CaptureRecord
+    from airflow_provider_ips.core.results.capture_record import CaptureRecord, SourceRecord
     from airflow_provider_ips.iceberg.icdc.lost_files import LossReport
 
 
@@ -80,6 +82,18 @@ def _losses(context: Context) -> Iterator[tuple[LossReport, str | None]]:
             for table in source.icdc_tables:
                 if (losses := find_losses(catalog, table)) is not None:
                     yield losses, record.context.engine_catalog
+                elif CapturedBranch.parse(table) is not None:
+                    log.error("%s", _removed(table, source))
+
+
+def _removed(branch: str, source: SourceRecord) -> str:
+    """Say why the job found no branch of that name."""
+    lease = source.captured_branch
+    until = "" if lease is None else f" (its lease ends at {format_time(lease.held_until_ms)})"
+    return (
+        f"{branch} does not exist any more: it was removed while this task was to read it{until}. Give the capture a "
+        "longer lease than the job takes, and clear it with its downstream tasks."
+    )
 
 
 def _upstream_records(context: Context) -> Iterator[CaptureRecord]:

@@ -23,7 +23,7 @@ from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import PendingCapture, is_made_by
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
 from airflow_provider_ips.core.errors import CheckpointConflictError, EvidenceError, IpsError
-from airflow_provider_ips.core.identifiers import SHOWN_WHOLE, name_digest, readable
+from airflow_provider_ips.core.identifiers import SHOWN_WHOLE, Source, name_digest, readable
 from airflow_provider_ips.core.requests import detached
 from airflow_provider_ips.core.requests.request import RunKind
 from airflow_provider_ips.runs import environment
@@ -32,7 +32,7 @@ from airflow_provider_ips.runs.capture_steps import PlannedSource
 from airflow_provider_ips.runs.claims import fail_or_wait, open_claims, unnamed_target
 from airflow_provider_ips.runs.environment import open_named_store
 from airflow_provider_ips.runs.evidence import BEGUN, ENDED, named_targets, newer_stamp, task_states
-from airflow_provider_ips.runs.request import CaptureRequest
+from airflow_provider_ips.runs.request import BRANCH, CaptureRequest
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Context
@@ -173,6 +173,20 @@ def _refuse_or_await(context: Context, request: CaptureRequest, pending: Pending
     raise active_run_error(request, pending, activity)
 
 
+def _newer_branch(request: CaptureRequest, catalog: Catalog, checkpoint: Checkpoint | None) -> str | None:
+    from airflow_provider_ips.iceberg.branches.branch import find_branches
+    from airflow_provider_ips.iceberg.source.iceberg_source import open_source
+
+    known = set() if checkpoint is None else checkpoint.known_tables
+    after_ms = 0 if checkpoint is None else checkpoint.changed_at_ms
+    for table in sorted({table.table for table, _ in request.sources}):
+        for found in find_branches(table, open_source(catalog, Source(table)).metadata):
+            is_theirs = found.consumer == request.consumer and not found.is_detached
+            if is_theirs and found.made_at_ms > after_ms and found.name not in known:
+                return found.name
+    return None
+
+
 def refuse_if_set_back(
     context: Context, request: CaptureRequest, catalog: Catalog, checkpoint: Checkpoint | None
 ) -> None:
@@ -190,6 +204,8 @@ def refuse_if_set_back(
         known=set() if checkpoint is None else checkpoint.known_tables,
         after_ms=0 if checkpoint is None else checkpoint.changed_at_ms,
     )
+    if found is None and request.mode == BRANCH:
+        found = _newer_branch(request, catalog, checkpoint)
     if found is not None:
         others = f"if all is right, drop {found} without purging; if another Airflow makes such tables, give each its "
         raise _set_back(request, checkpoint, f"has made ICDC table {found}", others + "own icdc_namespace or consumer")

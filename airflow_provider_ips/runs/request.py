@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_ips import config
 from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.identifiers import CapturedBranch, icdc_table_name
 from airflow_provider_ips.core.requests.request import LIMITS, PREFIX, RunKind, RunRequest
 from airflow_provider_ips.runs import environment
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
 
 
+BRANCH = "BRANCH"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureParameters:
     """The parameters of an IpCaptureOperator, rendered and checked."""
@@ -31,6 +36,7 @@ class CaptureParameters:
     iceberg_conn_id: str
     consumer: str | None
     mode: str
+    lease: timedelta
     icdc_namespace: str | None
     icdc_location: str | None
     engine_catalog: str | None
@@ -47,6 +53,15 @@ class CaptureParameters:
 
     target_lag_s: int | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse a place for ICDC tables where the configuration chose branches."""
+        if self.mode == BRANCH and (self.icdc_namespace or self.icdc_location):
+            raise InputError(
+                "icdc_namespace or icdc_location is set, and [ips] capture_mode is 'BRANCH'",
+                consequence="A branch is where its source is",
+                remedy='leave them out, or set capture_mode="ICDC" on the capture',
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureRequest:
@@ -58,11 +73,14 @@ class CaptureRequest:
     mode: str
     iceberg_conn_id: str
     icdc_namespace: str
+    """Of ICDC tables; not used in mode BRANCH."""
+
     icdc_location: str | None
     skip_if_empty: bool
     history_length: int
     task_id: str | None = None
     engine_catalog: str | None = None
+    lease: timedelta | None = None
     run_request: RunRequest = field(default_factory=RunRequest)
     chunk: Chunk | None = None
     """The part of a backfill that the run takes."""
@@ -72,6 +90,12 @@ class CaptureRequest:
 
     target_heads: tuple[TargetHead, ...] = ()
     first_runs: tuple[FirstRun, ...] = ()
+
+    def name_of(self, source: Source, capture_id: str, role: str = "") -> str:
+        """Name what a capture makes of a source, as engines read it: a table, or a branch of the source."""
+        if self.mode == BRANCH:
+            return str(CapturedBranch.of_capture(source, capture_id, role))
+        return f"{self.icdc_namespace}.{icdc_table_name(source, capture_id, role)}"
 
     def __post_init__(self) -> None:
         """Refuse what fits only one table where there are several."""
@@ -104,6 +128,7 @@ def read_request(context: Context, parameters: CaptureParameters) -> CaptureRequ
         run=run,
         sources=parameters.sources,
         mode=parameters.mode,
+        lease=parameters.lease,
         iceberg_conn_id=parameters.iceberg_conn_id,
         engine_catalog=parameters.engine_catalog,
         icdc_namespace=parameters.icdc_namespace or config.ICDC_NAMESPACE.read(),

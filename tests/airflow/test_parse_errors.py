@@ -1,6 +1,6 @@
 """What is refused while the DAG file is parsed, as an import error in the UI, before anything runs."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from textwrap import dedent, indent
 
 import pytest
@@ -24,6 +24,9 @@ from airflow_provider_ips.core.errors import InputError
         ({"source_tables": {"key": "a"}}, "has no 'table'"),
         ({"source_tables": {"table": "db.a", "colour": "red"}}, "unknown settings ['colour']"),
         ({"capture_mode": "branch"}, "capture_mode='branch' is unknown"),
+        ({"capture_mode": "BRANCH", "icdc_namespace": "icdc"}, "icdc_namespace contradict capture_mode='BRANCH'"),
+        ({"capture_mode": "ICDC", "lease": timedelta(1)}, "lease contradict capture_mode='ICDC'"),
+        ({"capture_mode": "BRANCH", "lease": timedelta(0)}, "is not a time above zero"),
         ({"data_operations": ["append", "upsert"]}, "unknown operations ['upsert']"),
         ({"data_operations": ["append", "overwrite"]}, "a subset without a sound meaning"),
         ({"on_superset": "allow"}, "on_superset='allow' contradicts data_operations"),

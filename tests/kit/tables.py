@@ -5,6 +5,9 @@ from datetime import date
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 
+from airflow_provider_ips.core.identifiers import CapturedBranch
+from airflow_provider_ips.iceberg.branches.branch import find_branches
+
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("day", pa.date32())])
 
 
@@ -21,14 +24,22 @@ def append(table, ids, *, day=date(2026, 10, 1), properties=None):
 
 
 def rows(catalog, name):
-    """The ids that a reader sees in a table."""
-    return sorted(catalog.load_table(name).scan().to_arrow()["id"].to_pylist())
+    """The ids that a reader sees in a table, or in a branch that an engine would read by this name."""
+    branch = CapturedBranch.parse(name)
+    table = catalog.load_table(name if branch is None else branch.table)
+    scan = table.scan() if branch is None else table.scan().use_ref(branch.branch)
+    return sorted(scan.to_arrow()["id"].to_pylist())
 
 
 def reader(catalog):
     """Read ids by table name, through a catalog opened anew as a job would."""
     properties = dict(catalog.properties)
     return lambda name: rows(load_catalog(catalog.name, **properties), name)
+
+
+def branches(table):
+    """The branches of a source that hold captures, as engines name them."""
+    return sorted(found.name for found in find_branches(".".join(table.name()), table.refresh().metadata))
 
 
 def icdc_tables(catalog, namespace="icdc"):

@@ -14,7 +14,7 @@ from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
 from airflow_provider_ips.core.history.selections import CapturePlan
 from airflow_provider_ips.core.history.snapshots import TableHistory, ancestors, head_position
-from airflow_provider_ips.core.identifiers import Source, digest, icdc_table_name
+from airflow_provider_ips.core.identifiers import CapturedBranch, Source, digest, icdc_table_name
 from airflow_provider_ips.core.lineage.named_positions import starting_position
 from airflow_provider_ips.core.planning.plan import plan_between, plan_capture
 from airflow_provider_ips.core.planning.uncommitted import ALL_COMMITTED, UncommittedCaptures
@@ -35,6 +35,8 @@ class DetachedCapture:
 
     request: RunRequest
     namespace: str
+    """Of its ICDC tables; empty for a capture in branches of its sources."""
+
     location: str | None = None
 
     @property
@@ -49,7 +51,9 @@ class DetachedCapture:
         }
 
     def table_name(self, source: Source, role: str = "") -> str:
-        """Name the ICDC table of one source."""
+        """Name the ICDC table, or the branch, of one source."""
+        if not self.namespace:
+            return str(CapturedBranch.of_capture(source, self.capture_id, role))
         return f"{self.namespace}.{icdc_table_name(source, self.capture_id, role)}"
 
 

@@ -26,7 +26,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
@@ -43,7 +42,15 @@ from airflow_provider_ips.iceberg.foreign_errors import (
     translate_errors,
 )
 from airflow_provider_ips.iceberg.icdc import leftovers
-from airflow_provider_ips.iceberg.icdc.metadata import CAPTURE_ID, CONSUMER, IDENTITY, PREFIX, load_if_exists
+from airflow_provider_ips.iceberg.icdc.metadata import (
+    CAPTURE_ID,
+    CONSUMER,
+    HELD_UNTIL,
+    PREFIX,
+    load_if_exists,
+    properties_of,
+    snapshot_of_branch,
+)
 from airflow_provider_ips.iceberg.manifests.lists import ManifestList
 from airflow_provider_ips.iceberg.storage.requests import delete_files, delete_folder, requests_at_once
 from airflow_provider_ips.redaction import cause_without_secrets, redacted_message
@@ -58,9 +65,6 @@ if TYPE_CHECKING:
 
     Change = tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]
 
-
-HELD_UNTIL: Final = f"{PREFIX}held-until-ms"
-"""When the lease of a branch ends: from then on it may be removed though its capture is not committed."""
 
 MANIFEST_LIST: Final = "snap.avro"
 _COMMIT_ATTEMPTS: Final = 20
@@ -192,18 +196,6 @@ def _not_committed(error: Exception, what: str) -> CatalogError:
     )
 
 
-def snapshot_of_branch(metadata: TableMetadata, branch: str) -> Snapshot | None:
-    """The snapshot at which a branch is; None if there is no such branch."""
-    ref = metadata.refs.get(branch)
-    return metadata.snapshot_by_id(ref.snapshot_id) if ref and ref.snapshot_ref_type is SnapshotRefType.BRANCH else None
-
-
-def properties_of(snapshot: Snapshot) -> dict[str, str]:
-    """What a capture has written into the summary of its snapshot; nothing for a snapshot of anybody else."""
-    found = snapshot.summary.additional_properties if snapshot.summary else {}
-    return {key: str(value) for key, value in found.items()} if IDENTITY in found else {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundBranch:
     """A branch of a table that holds a capture, by the summary of its snapshot."""
@@ -215,6 +207,7 @@ class FoundBranch:
     capture_id: str
     made_at_ms: int
     held_until_ms: int
+    is_detached: bool
 
 
 def find_branches(table: str, metadata: TableMetadata) -> Iterator[FoundBranch]:
@@ -228,6 +221,7 @@ def find_branches(table: str, metadata: TableMetadata) -> Iterator[FoundBranch]:
                 capture_id=properties.get(CAPTURE_ID, ""),
                 made_at_ms=snapshot.timestamp_ms,
                 held_until_ms=int(properties[HELD_UNTIL]),
+                is_detached=f"{PREFIX}detached" in properties,
             )
 
 

@@ -24,17 +24,20 @@ from airflow_provider_ips.core.history.selections import Selection
 from airflow_provider_ips.core.identifiers import CapturedBranch
 from airflow_provider_ips.core.results.capture_record import BranchRecord, SourceRecord
 from airflow_provider_ips.iceberg.branches.branch import (
-    HELD_UNTIL,
     BranchFiles,
     CommitToSource,
-    properties_of,
     remove_branch,
-    snapshot_of_branch,
 )
 from airflow_provider_ips.iceberg.foreign_errors import foreign_errors, translate_errors
 from airflow_provider_ips.iceberg.gc_pause import gc_paused
 from airflow_provider_ips.iceberg.icdc.build import table_totals
-from airflow_provider_ips.iceberg.icdc.metadata import IDENTITY
+from airflow_provider_ips.iceberg.icdc.metadata import (
+    HELD_UNTIL,
+    IDENTITY,
+    branch_record,
+    properties_of,
+    snapshot_of_branch,
+)
 from airflow_provider_ips.iceberg.icdc.tables import PlannedIcdcTable, PreparedIcdc
 from airflow_provider_ips.iceberg.icdc.transfer import as_listed, can_be_copied, splice_manifest
 from airflow_provider_ips.iceberg.manifests.counts import MovedManifest
@@ -132,8 +135,8 @@ class PreparedBranches(PreparedIcdc):
         captured, before = ([] if each is None else moved[each.name] for each in (self.icdc, self.before))
         return replace(
             self.record(captured, before, ()),
-            captured_branch=_branch_record(metadata, self.icdc),
-            before_branch=_branch_record(metadata, self.before),
+            captured_branch=_recorded(metadata, self.icdc),
+            before_branch=_recorded(metadata, self.before),
         )
 
     def _write(self, planned: PlannedIcdcTable) -> _Written:
@@ -316,19 +319,14 @@ def branch_of(planned: PlannedIcdcTable) -> CapturedBranch:
     return found
 
 
-def _branch_record(metadata: TableMetadata, planned: PlannedIcdcTable | None) -> BranchRecord | None:
+def _recorded(metadata: TableMetadata, planned: PlannedIcdcTable | None) -> BranchRecord | None:
     if planned is None:
         return None
-    branch = branch_of(planned).branch
-    snapshot = snapshot_of_branch(metadata, branch)
-    if snapshot is None:
+    found = branch_record(metadata, planned.name)
+    if found is None:
         raise GapError(
             f"{planned.name} was removed as soon as it was published",
             consequence="There is nothing to read",
             remedy="see who removes branches of the source, and retry the task",
         )
-    return BranchRecord(
-        branch=branch,
-        snapshot_id=snapshot.snapshot_id,
-        held_until_ms=int(properties_of(snapshot)[HELD_UNTIL]),
-    )
+    return found

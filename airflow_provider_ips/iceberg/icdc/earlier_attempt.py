@@ -15,7 +15,7 @@ from airflow_provider_ips.core.errors import GapError
 from airflow_provider_ips.core.history.files import DATA, ManifestFacts
 from airflow_provider_ips.core.history.selections import CapturePlan, Selection, Take
 from airflow_provider_ips.core.history.snapshots import position_of
-from airflow_provider_ips.core.identifiers import Source, TableIdentifier
+from airflow_provider_ips.core.identifiers import CapturedBranch
 from airflow_provider_ips.core.lineage.walk import OLD_ROWS_IN_TARGET
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Kind, Volume
@@ -28,22 +28,25 @@ from airflow_provider_ips.iceberg.icdc.metadata import (
     SELECTION,
     TABLE_UUID,
     TO_SNAPSHOT_ID,
+    branch_record,
+    capture_properties,
     changes_since_written,
-    load_if_exists,
+    load_capture,
 )
 from airflow_provider_ips.iceberg.partitions.bounds import column_ranges, partition_ranges
-from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource, open_source
+from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource, open_captured, open_source
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table import Table
 
 
 def earlier_end(catalog: Catalog, source: IcebergSource, icdc_table: str, *, capture_id: str) -> Position | None:
     """Where the range of an earlier attempt ends, by its ICDC table; None if this capture has made no such table."""
     with translate_errors(f"looking for {icdc_table}, which an earlier attempt may have made"):
-        table = load_if_exists(catalog, icdc_table)
-    properties = {} if table is None else table.metadata.properties
+        made = load_capture(catalog, icdc_table)
+    properties = {} if made is None else made.properties
     if properties.get(CAPTURE_ID) != capture_id:
         return None
     snapshot_id = properties[TO_SNAPSHOT_ID]
@@ -129,7 +132,13 @@ def _records(
 def _changes_of(catalog: Catalog, icdc_table: str) -> list[str]:
     """Say what was changed in an ICDC table that exists since its capture wrote it."""
     with translate_errors(f"loading {icdc_table}, which an earlier attempt made"):
-        return changes_since_written(catalog.load_table(TableIdentifier.parse(icdc_table).parts))
+        made = load_capture(catalog, icdc_table)
+        return [] if made is None else _changes(made.table, icdc_table)
+
+
+def _changes(table: Table, name: str) -> list[str]:
+    """A snapshot never changes, and one that no capture wrote has no properties of ours."""
+    return changes_since_written(table) if CapturedBranch.parse(name) is None else []
 
 
 def _earlier_record(
@@ -175,6 +184,8 @@ def _earlier_record(
         superset=settings.captures_changes and settings.on_superset != "fail",
         no_predicate=f"the history of {source.name} no longer has this range",
         table=source.volume,
+        captured_branch=branch_record(icdc.table.metadata, taken.icdc_table),
+        before_branch=None if before is None else branch_record(before.table.metadata, taken.before_table),
         ranges=ranges,
         partitions=partitions,
         warnings=tuple(earlier_warnings(source.name, taken, settings)),
@@ -215,11 +226,11 @@ class _EarlierTable:
 def _earlier_table(catalog: Catalog, name: str | None, mark: str | None, capture_id: str) -> _EarlierTable | None:
     if name is None:
         return None
-    table = open_source(catalog, Source(name))
+    table = open_captured(catalog, name)
     head = table.head
-    properties = table.metadata.properties
+    properties = capture_properties(table.metadata, name)
     is_of_capture = properties.get(CAPTURE_ID) == capture_id and (mark or "").endswith(f".{properties.get(SELECTION)}")
-    if not is_of_capture or head is None or changes_since_written(table.table):
+    if not is_of_capture or head is None or _changes(table.table, name):
         return None
     with translate_errors(f"reading {name}, which an earlier attempt made"):
         manifests = tuple(m for m in table.reads_manifests(head.snapshot_id) if m.content == DATA)

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_provider_ips.core.history.files import Content
 from airflow_provider_ips.iceberg.foreign_errors import translate_errors
-from airflow_provider_ips.iceberg.icdc.metadata import SOURCE, load_if_exists, refuse_other_table
+from airflow_provider_ips.iceberg.icdc.metadata import (
+    SOURCE,
+    LoadedCapture,
+    load_capture,
+    load_if_exists,
+    refuse_other_table,
+)
 from airflow_provider_ips.iceberg.manifests.entry_facts import read_entries
 from airflow_provider_ips.iceberg.manifests.lists import ManifestList
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
 
 
 MAX_NAMED: Final = 20
@@ -74,28 +79,30 @@ def find_losses(catalog: Catalog, icdc_table: str) -> LossReport | None:
     Costs a request for each file, so it is for the case that something has gone wrong.
     """
     with translate_errors(f"looking for the files of {icdc_table}"):
-        icdc = load_if_exists(catalog, icdc_table)
+        icdc = load_capture(catalog, icdc_table)
         if icdc is None:
             return None
         refuse_other_table(
             icdc_table,
-            icdc.metadata.properties,
+            icdc.properties,
             consequence="It is not known which source its files belong to",
             remedy="name a table that a capture made",
         )
-        source = str(icdc.metadata.properties[SOURCE])
+        source = str(icdc.properties[SOURCE])
         files = {file.path: file for file in _captured_files(icdc)}
-        readable = load_if_exists(catalog, source) or icdc  # the ICDC table's access may not reach the source's files
+        readable = (
+            load_if_exists(catalog, source) or icdc.table
+        )  # the ICDC table's access may not reach the source's files
         with ThreadPoolExecutor(max_workers=PARALLEL_REQUESTS) as pool:
             exists = list(pool.map(lambda path: readable.io.new_input(path).exists(), files))
     lost = tuple(file for file, is_there in zip(files.values(), exists, strict=True) if not is_there)
     return LossReport(icdc_table=icdc_table, source=source, files=len(files), lost=lost)
 
 
-def _captured_files(icdc: Table) -> Iterator[LostFile]:
-    snapshot = icdc.metadata.current_snapshot()
-    for manifest in ManifestList(icdc.io, snapshot.manifest_list).all() if snapshot else ():
-        for file in read_entries(icdc.io, manifest):
+def _captured_files(icdc: LoadedCapture) -> Iterator[LostFile]:
+    io = icdc.table.io
+    for manifest in ManifestList(io, icdc.snapshot.manifest_list).all() if icdc.snapshot else ():
+        for file in read_entries(io, manifest):
             if file.is_live:
                 yield LostFile(
                     path=file.path,

@@ -14,8 +14,9 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.typedef import IcebergBaseModel
 
 from airflow_provider_ips.core.errors import IcdcConflictError
-from airflow_provider_ips.core.identifiers import Source, TableIdentifier, digest
+from airflow_provider_ips.core.identifiers import CapturedBranch, Source, TableIdentifier, digest
 from airflow_provider_ips.core.positions import Position
+from airflow_provider_ips.core.results.capture_record import BranchRecord
 from airflow_provider_ips.iceberg.foreign_errors import translate_errors
 from airflow_provider_ips.iceberg.manifests.lists import ManifestList
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.refs import SnapshotRef
+    from pyiceberg.table.snapshots import Snapshot
 
     from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
 
@@ -52,6 +54,9 @@ READ_AS: Final = f"{PREFIX}read-as"
 
 WRITTEN: Final = f"{PREFIX}written"
 """Hashes of schema, partitioning, properties and manifests as they were written: a later change shows by them."""
+
+HELD_UNTIL: Final = f"{PREFIX}held-until-ms"
+"""When the lease of a branch ends: from then on it may be removed though its capture is not committed."""
 
 READER_PROPERTIES: Final = ("schema.name-mapping.default", "comment")
 READER_PREFIXES: Final = ("read.",)
@@ -106,6 +111,57 @@ def load_if_exists(catalog: Catalog, name: str) -> Table | None:
         return catalog.load_table(TableIdentifier.parse(name).parts)
     except (NoSuchTableError, NoSuchNamespaceError):
         return None
+
+
+def snapshot_of_branch(metadata: TableMetadata, branch: str) -> Snapshot | None:
+    """The snapshot at which a branch is; None if there is no such branch."""
+    ref = metadata.refs.get(branch)
+    return metadata.snapshot_by_id(ref.snapshot_id) if ref and ref.snapshot_ref_type is SnapshotRefType.BRANCH else None
+
+
+def properties_of(snapshot: Snapshot) -> dict[str, str]:
+    """What a capture has written into the summary of its snapshot; nothing for a snapshot of anybody else."""
+    found = snapshot.summary.additional_properties if snapshot.summary else {}
+    return {key: str(value) for key, value in found.items()} if IDENTITY in found else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedCapture:
+    """What a capture has made: a table of its own, or the source with a branch, and the snapshot that has the rows."""
+
+    table: Table
+    properties: Mapping[str, str]
+    snapshot: Snapshot | None
+
+
+def load_capture(catalog: Catalog, name: str) -> LoadedCapture | None:
+    """Load a capture by the name that engines read; None if there is no such table or branch."""
+    branch = CapturedBranch.parse(name)
+    table = load_if_exists(catalog, name if branch is None else branch.table)
+    if table is None or (branch is not None and snapshot_of_branch(table.metadata, branch.branch) is None):
+        return None
+    metadata = table.metadata
+    snapshot = metadata.current_snapshot() if branch is None else snapshot_of_branch(metadata, branch.branch)
+    return LoadedCapture(table=table, properties=capture_properties(metadata, name), snapshot=snapshot)
+
+
+def capture_properties(metadata: TableMetadata, name: str) -> dict[str, str]:
+    """What a capture says of itself, in the properties of its table or in the summary of its snapshot."""
+    branch = CapturedBranch.parse(name)
+    if branch is None:
+        return dict(metadata.properties)
+    snapshot = snapshot_of_branch(metadata, branch.branch)
+    return {} if snapshot is None else properties_of(snapshot)
+
+
+def branch_record(metadata: TableMetadata, name: str | None) -> BranchRecord | None:
+    """Where a branch is, for the record; None for a table, or if there is no such branch any more."""
+    branch = None if name is None else CapturedBranch.parse(name)
+    snapshot = None if branch is None else snapshot_of_branch(metadata, branch.branch)
+    if branch is None or snapshot is None:
+        return None
+    held_until = properties_of(snapshot).get(HELD_UNTIL, "0")
+    return BranchRecord(branch=branch.branch, snapshot_id=snapshot.snapshot_id, held_until_ms=int(held_until))
 
 
 def refuse_other_table(name: str, properties: Mapping[str, str], *, consequence: str, remedy: str) -> None:

@@ -9,9 +9,8 @@ from airflow_provider_ips.core.advice.target_evidence import STAMP
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.history.files import DATA, Partition
 from airflow_provider_ips.core.history.snapshots import SnapshotFacts, ancestors
-from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.iceberg.partitions.partition_fields import named_values, partitioning
-from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource, open_source
+from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource, open_captured
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -30,7 +29,7 @@ def captured_partitions(catalog: Catalog, *icdc_tables: str | None) -> list[dict
     partitionings: set[tuple[tuple[str, str], ...]] = set()
     for name in icdc_tables:
         if name is not None:
-            table = open_source(catalog, Source(name))
+            table = open_captured(catalog, name)
             keys = _partitions_with_data(table)
             found |= {tuple(named_values(table.metadata, *key)) for key in keys}
             partitionings |= {partitioning(table.metadata, spec_id) for spec_id, _ in keys}

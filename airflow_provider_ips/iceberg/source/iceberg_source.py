@@ -12,7 +12,7 @@ from airflow_provider_ips.core.errors import InputError, IpsError, UnsupportedTa
 from airflow_provider_ips.core.history.files import FileFacts, ManifestFacts, Status
 from airflow_provider_ips.core.history.selections import Selection, Take
 from airflow_provider_ips.core.history.snapshots import SnapshotFacts, head_position, logged_head
-from airflow_provider_ips.core.identifiers import Source, TableIdentifier
+from airflow_provider_ips.core.identifiers import CapturedBranch, Source, TableIdentifier
 from airflow_provider_ips.core.lineage.named_positions import starting_position
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Volume
@@ -204,6 +204,12 @@ def _snapshot_facts(found: Snapshot) -> SnapshotFacts:
 def open_source(catalog: Catalog, source: Source) -> IcebergSource:
     """Load a source, and refuse a table that cannot be captured."""
     return IcebergSource(load_table(catalog, source), source.table, source.branch)
+
+
+def open_captured(catalog: Catalog, name: str) -> IcebergSource:
+    """Load what a capture has made by the name that engines read: an ICDC table, or a branch of the source."""
+    branch = CapturedBranch.parse(name)
+    return open_source(catalog, Source(name) if branch is None else Source(branch.table, branch.branch))
 
 
 def open_source_if_exists(catalog: Catalog, source: Source) -> IcebergSource | None:
