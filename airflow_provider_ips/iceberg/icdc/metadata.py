@@ -130,8 +130,16 @@ class LoadedCapture:
     """What a capture has made: a table of its own, or the source with a branch, and the snapshot that has the rows."""
 
     table: Table
-    properties: Mapping[str, str]
-    snapshot: Snapshot | None
+    name: str
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return capture_properties(self.table.metadata, self.name)
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        branch, metadata = CapturedBranch.parse(self.name), self.table.metadata
+        return metadata.current_snapshot() if branch is None else snapshot_of_branch(metadata, branch.branch)
 
 
 def load_capture(catalog: Catalog, name: str) -> LoadedCapture | None:
@@ -140,9 +148,7 @@ def load_capture(catalog: Catalog, name: str) -> LoadedCapture | None:
     table = load_if_exists(catalog, name if branch is None else branch.table)
     if table is None or (branch is not None and snapshot_of_branch(table.metadata, branch.branch) is None):
         return None
-    metadata = table.metadata
-    snapshot = metadata.current_snapshot() if branch is None else snapshot_of_branch(metadata, branch.branch)
-    return LoadedCapture(table=table, properties=capture_properties(metadata, name), snapshot=snapshot)
+    return LoadedCapture(table=table, name=name)
 
 
 def capture_properties(metadata: TableMetadata, name: str) -> dict[str, str]:
