@@ -24,6 +24,7 @@ from airflow_provider_ips.runs.commit import CommitRun
 from airflow_provider_ips.runs.pending import PendingRun
 from airflow_provider_ips.runs.request import CaptureRequest
 from tests.kit.calls import JOURNAL, JournaledStore, open_journaled, without_waiting_for_the_disk
+from tests.kit.tables import branches, rows
 
 CONSUMER = "daily.capture"
 SOURCES = ("db.events", "db.users")
@@ -69,9 +70,9 @@ class Variables:
 class World:
     """Everything outside the process."""
 
-    def __init__(self, folder, kind, settings=APPENDS, icdc_retention="next_commit"):
+    def __init__(self, folder, kind, settings=APPENDS, icdc_retention="next_commit", mode="ICDC"):
         self.folder, self.kind = Path(folder), kind
-        self.settings, self.icdc_retention = settings, icdc_retention
+        self.settings, self.icdc_retention, self.mode = settings, icdc_retention, mode
         self.variables = Variables({})
         self.processed = {}
         self.targets: dict[str, set[int]] = {name: set() for name in SOURCES}
@@ -115,7 +116,7 @@ class World:
         return self._ids(name)
 
     def _ids(self, table):
-        return sorted(self.open().load_table(table).scan().to_arrow()["id"].to_pylist())
+        return rows(self.open(), table)
 
     def save(self):
         """Remember how everything is."""
@@ -143,7 +144,7 @@ class World:
         try:
             checkpoint = store.read(CONSUMER)
             record = PendingRun(
-                request=_request(run, self.settings),
+                request=_request(run, self.settings, self.mode),
                 catalog=catalog,
                 store=store,
                 checkpoint=checkpoint,
@@ -203,17 +204,21 @@ class World:
         """Everything that captures have left in the storage."""
         return {f"file://{p}" for p in (self.folder / "lake/warehouse/icdc").rglob("*") if p.is_file()}
 
+    def branches(self):
+        """The captures that the sources hold in branches."""
+        return {branch for name in SOURCES for branch in branches(self.open().load_table(name))}
+
     def log_files(self):
         """Everything that commits to checkpoint logs have left there."""
         return {f"file://{p}" for p in (self.folder / "lake/warehouse/ips_checkpoints").rglob("*") if p.is_file()}
 
 
-def _request(run, settings):
+def _request(run, settings, mode):
     return CaptureRequest(
         consumer=CONSUMER,
         run=run,
         sources=tuple((SourceTable(name), settings) for name in SOURCES),
-        mode="ICDC",
+        mode=mode,
         icdc_namespace="icdc",
         icdc_location=None,
         skip_if_empty=True,

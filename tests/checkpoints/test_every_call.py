@@ -68,6 +68,26 @@ def run_over_changes(folder, kind):
     return Story(world=world, reads_count=False, every_end=False)
 
 
+def run_in_branches(folder, kind):
+    """Captures are commits to their sources, and so is their removal."""
+    world = World(folder, kind, mode="BRANCH")
+    world.append(1, 2)
+    world.run("r0")
+    world.append(3)
+    world.append(4)
+    return Story(world=world, reads_count=False)
+
+
+def changes_in_branches(folder, kind):
+    """Two branches of each source, by one commit."""
+    world = World(folder, kind, CHANGES, mode="BRANCH")
+    world.append(1, 2)
+    world.run("r0")
+    world.append(3)
+    world.delete(1)
+    return Story(world=world, reads_count=False, every_end=False)
+
+
 def cleared_run(folder, kind):
     """The newest run once more: its commit has dropped its tables, which are made again."""
     world = World(folder, kind, icdc_retention="drop")
@@ -86,7 +106,10 @@ STORIES = {
     "later-iceberg": (later_run, "iceberg"),
     "changes-variable": (run_over_changes, "variable"),
     "cleared-variable": (cleared_run, "variable"),
+    "branches-changes-variable": (changes_in_branches, "variable"),
 }
+if EVERY_COMBINATION:
+    STORIES["branches-variable"] = (run_in_branches, "variable")
 
 
 @pytest.fixture(scope="module", params=list(STORIES.values()), ids=list(STORIES))
@@ -209,9 +232,12 @@ def check_orphans(world):
     """Every file and table that is no longer needed is found by gc, and all that are needed exist."""
     checkpoint, catalog = world.checkpoint(), world.open()
     world.collect()
-    tables = find_icdc_tables(catalog, "icdc")
     newest = next(c for c in reversed(checkpoint.history) if c.wrote)
     kept = set() if world.icdc_retention == "drop" else set(newest.icdc_tables)
+    if world.mode == "BRANCH":
+        assert world.branches() == kept
+        return
+    tables = find_icdc_tables(catalog, "icdc")
     assert {table.name for table in tables} == kept
     assert kept <= set(checkpoint.retained)
     used = {file for table in tables for file in table.files}
