@@ -353,6 +353,6 @@ def _moved(seen: SourceSighting, to: Position) -> SourceSighting:
 
 
 def _unknown(seen: SourceSighting, committed: Position | None) -> SourceSighting:
-    """A source whose position has moved to where nobody has counted."""
+    """A source whose position has moved to where its lag was not counted."""
     position = None if committed is None else replace(committed, evidence=None, extra={})
     return replace(seen, committed=position, lag=UNKNOWN_LAG, runway_until_ms=None, gap=None, pending=None)
