@@ -436,3 +436,20 @@ def test_a_task_does_not_take_the_checkpoint_of_another_team_for_absent(consumer
     with pytest.raises(StoreUnavailableError, match="multi_team") as caught:
         VariableStore(access=Hidden()).read(consumer)
     assert "checkpoint_store=iceberg" in caught.value.remedy
+
+
+@pytest.mark.usefixtures("teams")
+@pytest.mark.parametrize("owner", ["red", None])
+def test_a_task_without_a_team_is_not_shown_that_of_a_team(run_dag, first, consumer, owner):
+    """Through the real API: Airflow lists its name and does not give its value. One of no team is read."""
+    Variable.set(variable_key(consumer), first.to_text(), team_name=owner)
+
+    def work():
+        try:
+            return f"read at revision {VariableStore().read(consumer).revision}"
+        except StoreUnavailableError as error:
+            return error.problem
+
+    told = in_a_task(run_dag, consumer, work)
+
+    assert ("exists but cannot be read" if owner else f"read at revision {first.revision}") in told
