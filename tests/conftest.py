@@ -4,6 +4,7 @@ import gc
 import sqlite3
 from importlib.metadata import version
 
+import hypothesis
 import pytest
 from packaging.version import Version
 from sqlalchemy import event
@@ -12,6 +13,10 @@ from sqlalchemy.engine import Engine
 # A worker holds a million objects of Airflow and PyIceberg: to look through them as often as by default is a tenth of
 # its time.
 gc.set_threshold(100_000, 20, 50)
+
+# A busy machine needs more than the 200 ms that hypothesis grants an example; how long a test takes proves nothing here.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @event.listens_for(Engine, "connect")
