@@ -14,7 +14,7 @@ from sqlalchemy.engine import Engine
 # its time.
 gc.set_threshold(100_000, 20, 50)
 
-# A busy machine needs more than the 200 ms that hypothesis grants an example; how long a test takes proves nothing here.
+# A busy machine needs more than the 200 ms that hypothesis grants an example, and how long one takes proves nothing.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
