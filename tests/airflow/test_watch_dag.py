@@ -156,7 +156,8 @@ def test_each_table_is_loaded_once_however_many_consumers_read_it(lake, run_dag,
 
     run_dag(watch())
 
-    assert sorted(loads) == ["db.events", "db.users"]
+    of_sources = [name for name in loads if name.startswith("db.")]  # checkpoints may be in tables, too
+    assert sorted(of_sources) == ["db.events", "db.users"]
     assert seen("reads_branch.capture").sources[0].source == Source("db.events", "audit")
 
 
