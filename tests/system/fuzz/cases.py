@@ -24,10 +24,14 @@ from airflow_provider_ips.iceberg.avro.container import SYNC_BYTES, Header, enco
 from airflow_provider_ips.iceberg.source.iceberg_source import open_source
 from tests.core.damage import ODD, changed, part_at, places, without
 from tests.core.test_json_shapes import SHAPES
+from tests.core.test_sightings import of_consumer, of_table
 from tests.kit.local_tables import append, new_catalog, new_table
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog
+
+    from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting
+    from airflow_provider_ips.core.sightings.table_sighting import TableSighting
 
 Read = Callable[[Random], object]
 NUMBERS = (0, 1, -1, 2, 63, 64, 127, 128, 2**31, 2**62, -(2**62), 2**63 - 1, -(2**63))
@@ -39,6 +43,7 @@ def cases(folder: Path) -> dict[str, Read]:
     paths = _files(catalog)
     return {
         "documents": _read_document,
+        "sightings": _read_sighting,
         "filters": lambda rng: capture(catalog, "db.t", into="icdc.x", dry_run=True, partitions=_filter(rng)),
         "params": _read_params,
         "pages": _render_record,
@@ -108,6 +113,18 @@ def _read_document(rng: Random) -> object:
         text = json.dumps(_odd(document, rng))
     read = Checkpoint.parse(text, consumer=document["consumer"])
     return Checkpoint.parse(read.to_text(), consumer=read.consumer)  # what could be read can be written
+
+
+def _read_sighting(rng: Random) -> object:
+    whole: ConsumerSighting | TableSighting = rng.choice((of_consumer(), of_table()))
+    text = json.dumps(_odd(whole.to_json(), rng))
+    if rng.random() < 0.3:
+        text = _garbled(text.encode(), rng).decode(errors=rng.choice(("replace", "surrogateescape")))
+    try:
+        read = whole.parse(text)
+    except PARSE_ERRORS:  # it is as good as none
+        return None
+    return read.parse(read.to_text())
 
 
 WORDS = (
