@@ -72,6 +72,8 @@ class Watcher:
     """Seconds, by consumer, in place of what its capture says."""
 
     on_breach: Notify | None = None
+    """None in a command, which leaves the notice to `ips_watch`."""
+
     on_recovery: Notify | None = None
     open_by: Callable[[str], Catalog] = open_catalog
 
@@ -172,12 +174,13 @@ class Watcher:
         if breach is None or (breach.is_open and breach.notified_at_ms is not None):
             return sighting
         notify = self.on_breach if breach.is_open else self.on_recovery
-        if notify is not None:
-            try:
-                notify(sighting)
-            except Exception as error:  # noqa: BLE001 - other consumers are looked at all the same
-                log.error("Notification about %s failed: %s", sighting.consumer, sightings.shown(error))  # noqa: TRY400
-                return sighting
+        if notify is None:
+            return sighting
+        try:
+            notify(sighting)
+        except Exception as error:  # noqa: BLE001 - other consumers are looked at all the same
+            log.error("Notification about %s failed: %s", sighting.consumer, sightings.shown(error))  # noqa: TRY400
+            return sighting
         return with_notice(sighting, sighting.seen_at_ms)
 
     def _write_table(self, conn_id: str, history: IcebergSource) -> None:

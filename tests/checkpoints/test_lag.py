@@ -85,6 +85,20 @@ def test_a_breach_exits_with_1_whenever_it_was_seen(ips, late):
     assert 3 * 3600 <= row["lag_s"] < 3 * 3600 + 60
 
 
+def test_a_command_that_finds_a_breach_leaves_the_notice_to_the_dag(ips, late, events):
+    """It shows it to one person; those who are to be notified are others."""
+    variables = ServerVariables()
+    (seen,) = sightings.read_seen(variables, late)
+    sightings.write(variables, replace(seen, target_lag_s=1))
+    while now_ms() - events.refresh().current_snapshot().timestamp_ms <= 1000:
+        pass
+
+    assert lag_of(ips, "--look")[0] == "1"
+    breach = sightings.read_seen(variables, late)[0].breach
+    assert breach is not None
+    assert breach.notified_at_ms is None
+
+
 def test_what_was_seen_too_long_ago_exits_with_2(ips, late):
     """Without lag then; but a commit of an hour ago would be too old by now."""
     shift(late, seen_at_ms=now_ms() - 3_600_001)
