@@ -136,7 +136,7 @@ test-browser: env ## people in the UI of a whole Airflow, in a real browser; scr
 	pytest tests/system/browser $(PYTEST_ARGS)
 
 screenshots: test-browser ## take the pictures of the docs anew
-	@cp .artefacts/browser/trigger-form-partitions.png .artefacts/browser/log.png .artefacts/browser/record.png docs/how-to/images/
+	@cp .artefacts/browser/trigger-form-partitions.png .artefacts/browser/log.png .artefacts/browser/record.png $(addprefix .artefacts/browser/incremental-,overview.png consumer.png table.png stages.png) docs/how-to/images/
 
 test-engines: jars ## every engine reads one set of sources and ICDC tables, into docs (ENGINES='spark flink')
 	@python -m tests.system.engines $(if $(ENGINES),$(ENGINES),--publish)

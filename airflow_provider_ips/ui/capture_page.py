@@ -15,7 +15,14 @@ from airflow_provider_ips.core.results.capture_record import CaptureRecord
 from airflow_provider_ips.ui import urls
 from airflow_provider_ips.ui.rendering import render_part
 from airflow_provider_ips.ui.rights import may_see_runs
-from airflow_provider_ips.ui.stored_runs import StoredXCom, find_captures, read_checkpoint, read_commits, read_records
+from airflow_provider_ips.ui.stored_runs import (
+    StoredXCom,
+    find_captures,
+    read_captures_of,
+    read_checkpoint,
+    read_commits,
+    read_records,
+)
 
 if TYPE_CHECKING:
     from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
@@ -46,6 +53,9 @@ class CapturePage:
     run_state: str = ""
     superseded_by: Link | None = None
     supersedes: tuple[Link, ...] = ()
+    neighbours: tuple[Link, ...] = ()
+    """The page of the consumer, and the captures before and after this one."""
+
     task_url: str
     html: str = ""
 
@@ -110,6 +120,7 @@ def _page(
         run_state=run_state,
         superseded_by=superseded_by(status, dag_id, may_see),
         supersedes=_supersedes(session, dag_id, status, stored.run_id),
+        neighbours=_neighbours(session, dag_id, stored, record.consumer),
         task_url=task_url,
     )
 
@@ -130,6 +141,19 @@ def _supersedes(session: Session, dag_id: str, status: CaptureStatus, own_run_id
         for run in find_captures(session, dag_id, status.supersedes)
         if run.run_id != own_run_id
     )
+
+
+def _neighbours(session: Session, dag_id: str, stored: StoredXCom, consumer: str) -> tuple[Link, ...]:
+    """Link to the consumer, and to its captures before and after this one, among those of the newest runs."""
+    captures = read_captures_of(session, [dag_id], consumer)
+    places = [(each.run_id, each.task_id, each.map_index) for each in captures]
+    own = (stored.run_id, stored.task_id, stored.map_index)
+    at = places.index(own) if own in places else None
+    found = [Link(text=consumer, url=urls.consumer_page(dag_id, consumer))]
+    for text, step in (("previous capture", 1), ("next capture", -1)):
+        if at is not None and 0 <= at + step < len(places):
+            found.append(Link(text=text, url=urls.record_page(dag_id, *places[at + step])))
+    return tuple(found)
 
 
 def _run_state(session: Session, dag_id: str, run_id: str) -> str:

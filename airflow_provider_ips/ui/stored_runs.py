@@ -134,7 +134,7 @@ def read_captures_of(
     runs = {row.run_id for row, _ in own}
     commits = session.execute(in_newest.where(XComModel.key == "commit", XComModel.run_id.in_(runs)))
     outcomes = {
-        (row.dag_id, row.run_id, each.get("capture_id")): str(each.get("outcome"))
+        (row.dag_id, row.run_id, str(each.get("capture_id"))): str(each.get("outcome"))
         for row in commits
         for each in _reports(_xcom(row))
     }

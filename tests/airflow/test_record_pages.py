@@ -176,7 +176,7 @@ def test_names_are_shown_as_text_and_never_run(api, story):
     store_record(ran, damaged)
     unreadable = api(page_of(ran))
 
-    assert answer.text.count("&lt;script&gt;") == 9
+    assert answer.text.count("&lt;script&gt;") == 10
     assert unreadable.text.count("&lt;script&gt;") == 1
     for shown in (answer, missing, unreadable):
         assert shown.text.count("<script") == 1
@@ -441,3 +441,12 @@ print(*sorted(set(sys.modules) - before))
 
     package, plugins = "airflow_provider_ips", "airflow_provider_ips.plugins"
     assert set(loaded.stdout.split()) - {package} == {plugins, f"{plugins}.ips"}
+
+
+def test_a_record_leads_to_its_consumer_and_to_the_captures_beside_it(api, story):
+    first = story.run(at=datetime(2026, 10, 1, tzinfo=UTC))
+    second = story.run([4], at=datetime(2026, 10, 2, tzinfo=UTC))
+
+    assert f'href="{page_of(second)}">next capture' in api(page_of(first)).text
+    assert f'href="{page_of(first)}">previous capture' in api(page_of(second)).text
+    assert 'href="/ips/consumers/recorded?consumer=recorded.capture"' in api(page_of(second)).text

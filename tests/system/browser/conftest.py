@@ -28,7 +28,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 @pytest.fixture(scope="session")
 def airflow(tmp_path_factory):
     """The four parts on PostgreSQL, the DAG of this folder, and its table."""
-    with deployed(tmp_path_factory.mktemp("airflow"), dags=HERE / "dags") as deployment:
+    users = {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin,reader:viewer"}
+    with deployed(tmp_path_factory.mktemp("airflow"), dags=HERE / "dags", settings=users) as deployment:
         table = create_events_table(deployment.lakes["lake"].catalog, "db.playback")
         for day in range(DAYS - 1):
             table.append(events_of(day))
