@@ -15,6 +15,8 @@ from tests.kit.pipelines import checkpoint_of, committed_at
 
 __all__ = ["airflow_app", "client", "story"]
 
+pytestmark = pytest.mark.needs_airflow_3_3("checkpoints are in Variables")
+
 
 def page_of(dag_id, action):
     return f"/ips/consumers/{dag_id}/{action}?" + urlencode({"consumer": f"{dag_id}.capture"})

@@ -29,6 +29,8 @@ from tests.airflow.test_incremental_pages import story, text_of
 
 __all__ = ["airflow_app", "client", "story"]
 
+pytestmark = pytest.mark.needs_airflow_3_3("checkpoints are in Variables")
+
 
 def look_at(lake, table):
     """Write down the commits of a table, as everyone does who looks."""
