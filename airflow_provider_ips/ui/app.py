@@ -23,7 +23,7 @@ from airflow_provider_ips.maintenance.task import DAG_ID
 from airflow_provider_ips.ui import urls
 from airflow_provider_ips.ui.actions import ACTIONS, GC, LOOK, WATCH_DAG, FormDep, check_token
 from airflow_provider_ips.ui.capture_page import find_captures_of_task
-from airflow_provider_ips.ui.consumers import find_consumers, list_captures, list_tables
+from airflow_provider_ips.ui.consumers import find_consumers, in_full, list_captures, list_tables
 from airflow_provider_ips.ui.deployment import read_deployment
 from airflow_provider_ips.ui.desk import Desk
 from airflow_provider_ips.ui.rendering import render
@@ -110,6 +110,7 @@ def show_consumer(dag_id: str, consumer: str, user: GetUserDep, session: Session
     found = (each for each in find_consumers(deployment, may_read) if each.name == consumer and dag_id in each.dag_ids)
     if (shown := next(found, None)) is None:
         return render("no_consumer.html", status=HTTPStatus.NOT_FOUND, consumer=consumer)
+    shown = in_full(shown)
     captures = list_captures(session, shown, may_read)
     may_edit = permitted(user, "PUT", deployment.dag_ids)(shown.dag_ids)
     tables = list_tables(shown.checkpoint)
@@ -169,7 +170,7 @@ def _desk(session: Session, user: BaseUser, dag_id: str, name: str, action: str)
     consumer = next((each for each in found if each.name == name and dag_id in each.dag_ids), None)
     if consumer is None or action not in ACTIONS:
         return None
-    return Desk(session=session, user=user, deployment=deployment, action=ACTIONS[action], consumer=consumer)
+    return Desk(session=session, user=user, deployment=deployment, action=ACTIONS[action], consumer=in_full(consumer))
 
 
 def show_gc(user: GetUserDep, session: SessionDep) -> HTMLResponse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_ips.core.checkpoint.capture_status import capture_status
@@ -43,7 +43,10 @@ class Consumer:
 
     state: State
     task: CaptureTask | None = None
+    document: Document
     checkpoint: Checkpoint | None = None
+    """With the newest commit only, unless it was read in full."""
+
     problem: str = ""
     seen: ConsumerSighting | None = None
     pending_run: RunIdentity | None = None
@@ -139,6 +142,11 @@ def find_consumers(deployment: Deployment, may_read: Callable[[frozenset[str]], 
     return sorted(consumers, key=lambda each: (-each.urgency, each.name))
 
 
+def in_full(consumer: Consumer) -> Consumer:
+    """Read all commits of a consumer's document, for a page of its own."""
+    return replace(consumer, checkpoint=consumer.document.read_in_full())
+
+
 def _found(deployment: Deployment) -> Iterator[tuple[Document, CaptureTask | None, frozenset[str]]]:
     by_name = {task.consumer: task for task in deployment.captures}
     mapped = [task for task in deployment.captures if task.is_mapped]
@@ -158,9 +166,7 @@ def _dag_ids(document: Document, task: CaptureTask | None, deployment: Deploymen
 
     DAGs that are deleted count only if no other is left, because there are no rights on them to give.
     """
-    runs = () if document.checkpoint is None else document.checkpoint.captures
-    named = {capture.run.dag_id for capture in runs if capture.run is not None and capture.run.run_after}
-    named |= {task.dag_id} if task else set()
+    named = set(document.dag_ids) | ({task.dag_id} if task else set())
     consumer = document.consumer or document.place
     named.update(prefix for prefix in _prefixes(consumer) if prefix in deployment.dag_ids)
     present = deployment.dag_ids & named
@@ -188,6 +194,7 @@ def _consumer(
         dag_ids=dag_ids,
         state=state_of(document, task, seen, states, now_ms()),
         task=task,
+        document=document,
         checkpoint=checkpoint,
         problem=document.problem,
         seen=seen,

@@ -25,7 +25,7 @@ from sqlalchemy import Text, cast, func, or_, select
 
 from airflow_provider_ips.assets.uris import SCHEME, TableUri
 from airflow_provider_ips.checkpoints.variable import KEY_PREFIX, VariableStore
-from airflow_provider_ips.core.checkpoint.document import Checkpoint
+from airflow_provider_ips.core.checkpoint.document import PACKED, Checkpoint, unpacked
 from airflow_provider_ips.core.errors import CheckpointError, InputError
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.json_fields import PARSE_ERRORS
@@ -68,7 +68,17 @@ class Document:
     place: str
     consumer: str | None
     checkpoint: Checkpoint | None = None
+    """With the newest commit only: see :meth:`read_in_full`."""
+
+    dag_ids: frozenset[str] = frozenset()
+    """The DAGs of all runs that it names, in older commits, too."""
+
     problem: str = ""
+    text: str = ""
+
+    def read_in_full(self) -> Checkpoint | None:
+        """Parse it with all its commits."""
+        return _parsed(self.consumer or "", self.text, None)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,17 +156,32 @@ def read_documents(variables: Mapping[str, str]) -> Iterator[Document]:
         if consumer is None:
             yield Document(place=place, consumer=None, problem="it is not a checkpoint document")
             continue
-        checkpoint, problem = _parsed(consumer, variables[key])
-        yield Document(place=place, consumer=consumer, checkpoint=checkpoint, problem=problem)
+        text = variables[key]
+        checkpoint, problem = _parsed(consumer, text, 1)
+        dag_ids = _dag_ids_in(text) if checkpoint is not None else frozenset[str]()
+        yield Document(
+            place=place, consumer=consumer, checkpoint=checkpoint, dag_ids=dag_ids, problem=problem, text=text
+        )
 
 
 @lru_cache(maxsize=2048)
-def _parsed(consumer: str, text: str) -> tuple[Checkpoint | None, str]:
+def _parsed(consumer: str, text: str, newest: int | None) -> tuple[Checkpoint | None, str]:
     """Parse a document once for as long as it stays the same: a thousand of them would take seconds."""
     try:
-        return Checkpoint.parse(text, consumer=consumer, even_if_moved=True), ""
+        return Checkpoint.parse(text, consumer=consumer, even_if_moved=True, newest=newest), ""
     except CheckpointError as error:
         return None, error.problem
+
+
+_RUN: Final = re.compile(r'"dag_id": ("(?:[^"\\]|\\.)*")')
+
+
+@lru_cache(maxsize=2048)
+def _dag_ids_in(text: str) -> frozenset[str]:
+    """Find the DAGs of all runs in a document without reading the rest of it. A packed one has them in its body."""
+    if f'"{PACKED}":' in text:
+        text = json.dumps(unpacked(text))
+    return frozenset(json.loads(name) for name in set(_RUN.findall(text)))
 
 
 S = TypeVar("S", ConsumerSighting, TableSighting)

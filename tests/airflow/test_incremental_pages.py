@@ -1,8 +1,10 @@
 """The page *Incremental*, requested from Airflow's API server as by a browser: rows, states, and who sees them."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import unescape
+from typing import Any
 
 import pytest
 from airflow.models.variable import Variable
@@ -480,3 +482,67 @@ def test_a_damaged_sighting_is_as_good_as_none(client, story):
         Variable.set(consumer_sighting_key("seen_damaged.capture"), text)
 
         assert "not seen yet" in row_of(client("/ips/"), "seen_damaged")
+
+
+@pytest.mark.parametrize("commits", [3, 150])
+def test_an_older_commit_of_another_dag_counts_for_who_sees_a_consumer(client, story, commits):
+    """However long the history is: a long one is stored packed."""
+    for name in ("pages_now", "pages_before"):
+        story(name)
+    before = document("pages_handed_over", dag_id="pages_before", commits=commits)
+    run = replace(before.history[-1].run, dag_id="pages_now")
+    now = replace(before, history=(*before.history[:-1], replace(before.history[-1], run=run)))
+    store(now)
+    page = consumer_page("pages_now", "pages_handed_over")
+
+    assert "pages_handed_over" not in text_of(client("/ips/", user="only:pages_now", role="VIEWER"))
+    assert client(page, user="only:pages_now", role="VIEWER").status_code == 404
+    assert captures_in(client(page, role="VIEWER")) == ["nothing to process"] * commits
+
+
+@pytest.mark.parametrize("text", ["[" * 50_000, "9" * 10_000, "{", '"\\ud800"', "NaN", "", '[["c"]]', '{"a": 1}'])
+def test_xcoms_with_any_text_in_them_are_answered_with_a_page(client, story, text):
+    """They are whatever a task, or a person who may edit XComs, has written."""
+    from airflow.utils.session import create_session
+    from sqlalchemy import text as sql
+
+    story.run(story("pages_hostile"))
+    for key in ("capture_id", "commit", "capture"):
+        with create_session() as session:
+            session.execute(
+                sql("UPDATE xcom SET value = :text WHERE dag_id = 'pages_hostile' AND key = :key"),
+                {"text": text, "key": key},
+            )
+        assert client(consumer_page("pages_hostile")).status_code == 200
+        assert client("/ips/stages").status_code == 200
+
+
+def test_a_record_with_odd_values_is_answered_with_a_page(client, story):
+    """A time in no calendar, a number that no chart has room for, a list where a name is expected."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+
+    ran = story.run(story("pages_odd"))
+    odd: list[tuple[str, Any]] = [
+        ("to", {"committed_at_ms": 2**62}),
+        ("bytes", 10**4000),
+        ("bytes", -1),
+        ("table", {"bytes": 0, "files": 0, "records": 0}),
+        ("source", ATTACK),
+        ("chunk", []),
+    ]
+    for change in odd:
+        record = ran.xcom("capture")
+        source = record["sources"][0]
+        record["sources"] = [
+            {**source, change[0]: {**source[change[0]], **change[1]} if isinstance(change[1], dict) else change[1]}
+        ]
+        with create_session() as session:
+            mine = (XComModel.dag_id == "pages_odd", XComModel.key == "capture")
+            session.execute(update(XComModel).where(*mine).values(value=record))
+
+        answer = client(consumer_page("pages_odd"))
+
+        assert (change, answer.status_code) == (change, 200)
+        assert ATTACK not in answer.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 
 import pytest
 
@@ -241,3 +242,14 @@ def test_a_damage_error_survives_pickling():
         Checkpoint.parse("{", consumer="daily.capture")
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)  # noqa: S301 - made one line above
     assert str(caught.value).splitlines()[-1].startswith("What to do: ")
+
+
+def test_a_page_reads_the_newest_commits_only_and_finds_the_same_damage():
+    written = checkpoint()
+    text = written.to_text()
+
+    short = Checkpoint.parse(text, consumer="daily.capture", newest=1)
+
+    assert short == replace(written, history=written.history[-1:])
+    with pytest.raises(DamagedCheckpointError, match="changed by hand"):
+        Checkpoint.parse(text.replace('"revision": ', '"revision": 1'), consumer="daily.capture", newest=1)

@@ -137,10 +137,13 @@ class Checkpoint(KeptObject):
         return json.dumps({**written, SEAL: _seal_of(document)}, indent=1, sort_keys=True)
 
     @classmethod
-    def parse(cls, text: str, *, consumer: str, even_if_moved: bool = False) -> Self:
-        """Read what :meth:`to_text` wrote, and refuse anything else: a guess here loses or repeats data."""
+    def parse(cls, text: str, *, consumer: str, even_if_moved: bool = False, newest: int | None = None) -> Self:
+        """Read what :meth:`to_text` wrote, and refuse anything else: a guess here loses or repeats data.
+
+        :param newest: Keep only so many commits, for a page that shows the documents of all consumers at once.
+        """
         try:
-            found = cls._read(text, consumer)
+            found = cls._read(text, consumer, newest)
         except PARSE_ERRORS as error:
             masked = f"; it holds {MASK!r}, Airflow's mask for a secret, as if it was saved through a form"
             raise _damaged(consumer, explain(error) + (masked if MASK in text else "")) from error
@@ -149,7 +152,7 @@ class Checkpoint(KeptObject):
         return found
 
     @classmethod
-    def _read(cls, text: str, consumer: str) -> Self:
+    def _read(cls, text: str, consumer: str, newest: int | None) -> Self:
         try:
             raw = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -160,7 +163,9 @@ class Checkpoint(KeptObject):
         _check_version(raw.get("schema_version"), consumer)
         if PACKED in raw:
             raw = _unpack(raw)
-        found = within("cannot be understood", raw, cls.from_json)
+        history = raw.get("history")
+        shortened = {**raw, "history": history[-newest:]} if newest and isinstance(history, list) else raw
+        found = within("cannot be understood", shortened, cls.from_json)
         if found.consumer != consumer:
             raise ValueError(f"belongs to consumer {found.consumer!r}")
         if seal != _seal_of(raw):
@@ -248,6 +253,12 @@ def _pack(document: Mapping[str, Any]) -> dict[str, Any]:
     ]
     body = json.dumps({**document, "history": history}, separators=(",", ":"), sort_keys=True)
     return {**_header(document), PACKED: b64encode(lzma.compress(body.encode(), preset=1)).decode()}
+
+
+def unpacked(text: str) -> dict[str, Any]:
+    """Restore a packed document that was parsed before, as JSON."""
+    raw = json.loads(text)
+    return _unpack({key: raw[key] for key in (*_READABLE, PACKED) if key in raw})
 
 
 def _unpack(short: Mapping[str, Any]) -> dict[str, Any]:
