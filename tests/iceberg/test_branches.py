@@ -319,6 +319,25 @@ def test_contradictions_are_refused(catalog: Catalog, given: dict[str, Any]) -> 
         capture(catalog, "db.t", **given)
 
 
+def test_a_source_that_may_not_be_written_is_named_with_the_mode_that_only_reads(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    """The catalog's database is read-only, as for a user without the right to commit."""
+    append(new_table(catalog), 1)
+    catalog.close()
+    reading = Catalog(
+        "lake",
+        uri=f"sqlite:///file:{tmp_path}/catalog.db?mode=ro&uri=true",
+        warehouse=f"file://{tmp_path}/warehouse",
+        init_catalog_tables="false",
+    )
+    with pytest.raises(CatalogError) as refused:
+        capture(reading, "db.t", mode="BRANCH")
+    assert "let the connection's user commit to the source" in refused.value.remedy
+    assert 'capture_mode="ICDC"' in refused.value.remedy
+    assert set(reading.load_table("db.t").refs()) == {"main"}
+
+
 def test_leases_are_found(catalog: Catalog) -> None:
     """By the table's metadata alone."""
     table = new_table(catalog)

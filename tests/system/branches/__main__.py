@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.kit.local_tables import new_catalog
 from tests.system.branches.history import loses_files_to_leases_of_engines, play
 from tests.system.branches.maintenance import OTHERS, OWN, releases
+from tests.system.branches.rest import check_format_version_3
 
 UNSAFE = {"1.8.1": True, "1.9.2": True}
 """Releases in which a branch that engines expire costs live files of main."""
@@ -41,6 +42,8 @@ def main() -> int:
             for number in range(options.count):
                 history = play(Path(folder), options.seed + number, engines, options.steps)
                 done.update(line.split("(")[0].strip() for line in history.log)
+        check_format_version_3(Path(folder))
+        print("Format version 3 by a REST catalog: row ids and sequence numbers are the source's")
     print(f"{options.count} histories of {options.steps} steps in {time.monotonic() - begun:.0f} s: {dict(done)}")
     return 0
 
