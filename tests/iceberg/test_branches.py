@@ -141,12 +141,13 @@ def test_changes_make_two_branches_by_one_commit(catalog: Catalog) -> None:
     assert sorted(table.refresh().scan(snapshot_id=before.snapshot_id).to_arrow()["id"].to_pylist()) == [1, 2, 3]
 
 
-def test_a_branch_adds_no_file_to_the_table(catalog: Catalog) -> None:
+@pytest.mark.parametrize("properties", [{}, MERGING], ids=["referenced", "spliced"])
+def test_a_branch_adds_no_file_to_the_table(catalog: Catalog, properties: dict[str, str]) -> None:
     """No manifest is listed with added or deleted files, and no new one has such an entry.
 
     When a branch is expired, Iceberg before 1.10 deletes what its manifests list as added.
     """
-    table = new_table(catalog, properties=MERGING)
+    table = new_table(catalog, properties=properties)
     since = append(table, 1)
     for number in range(2, 6):
         append(table, number)
@@ -187,7 +188,7 @@ def test_removing_leaves_the_table_as_it_was(catalog: Catalog) -> None:
     }
 
 
-@pytest.mark.parametrize("keeper", ["tag", "main"])
+@pytest.mark.parametrize("keeper", ["tag", "main", "main, whose next snapshot is expired"])
 def test_what_others_built_on_a_capture_stays(catalog: Catalog, keeper: str) -> None:
     """A tag on its snapshot, or main moved there by hand, keeps the snapshot and its files."""
     table = new_table(catalog, properties=MERGING)
@@ -201,11 +202,16 @@ def test_what_others_built_on_a_capture_stays(catalog: Catalog, keeper: str) -> 
         table.manage_snapshots().create_tag(record.snapshot_id, "mine").commit()
     else:
         table.manage_snapshots().set_current_snapshot(record.snapshot_id).commit()
+        table.transaction().set_properties({"commit.manifest-merge.enabled": "false"}).commit_transaction()
+        child = append(table, 8)
         append(table, 9)
+        if keeper != "main":
+            table.maintenance.expire_snapshots().by_id(child).commit()
     assert drop_icdc(catalog, record.icdc_table or "")
     assert record.branch not in table.refresh().refs()
-    assert captured_rows(catalog, record) == [2, 3]
-    assert rows(catalog, "db.t") == ([1, 2, 3] if keeper == "tag" else [2, 3, 9])
+    if keeper in {"tag", "main"}:
+        assert captured_rows(catalog, record) == [2, 3]
+    assert rows(catalog, "db.t") == ([1, 2, 3] if keeper == "tag" else [2, 3, 8, 9])
 
 
 def test_a_retry_uses_the_branch_of_the_first_attempt(catalog: Catalog) -> None:

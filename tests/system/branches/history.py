@@ -78,7 +78,9 @@ class History:
     number: int = 0
 
     def __post_init__(self) -> None:
-        properties = MERGING if self.rng.random() < 0.7 else {}
+        properties = dict(MERGING) if self.rng.random() < 0.7 else {}
+        if self.rng.random() < 0.3:
+            properties["history.expire.max-ref-age-ms"] = "1"
         new_table(self.catalog, TABLE, format_version=self.rng.choice(["1", "2", "2"]), properties=properties)
         self.append()
 

@@ -9,6 +9,7 @@ import pytest
 from airflow_provider_ips.core.errors import UnsupportedTableError
 from airflow_provider_ips.core.settings import ALL_OPERATIONS
 from airflow_provider_ips.iceberg import drop_icdc
+from airflow_provider_ips.iceberg.manifests.lists import ManifestList
 from tests.system.spark.stories import Story
 
 if TYPE_CHECKING:
@@ -58,6 +59,14 @@ def test_a_branch_reads_as_the_icdc_table_of_the_same_range(lake: LakeOfTwoEngin
     for name in ("icdc_table", "before_table"):
         assert story.read(getattr(made.branch, name)) == story.read(getattr(made.icdc, name))
     assert (made.branch.captured, made.branch.before) == (made.icdc.captured, made.icdc.before)
+    everything = story.capture(None, into=None, mode="BRANCH", data_operations=ALL_OPERATIONS)
+    assert story.read(everything.icdc_table) == story.read(story.name)
+    table = lake.catalog.load_table(story.name)
+    for snapshot_id in (everything.snapshot_id, made.branch.snapshot_id):
+        snapshot = table.metadata.snapshot_by_id(snapshot_id or 0)
+        assert snapshot is not None
+        listed = ManifestList(table.io, snapshot.manifest_list).all()
+        assert {(m.added_files_count, m.deleted_files_count) for m in listed} == {(0, 0)}
     log = story.capture(since, into=None, mode="BRANCH", on_other_operation="skip")
     assert [row[0] for row in story.read(log.icdc_table)] == [4, 5, 6]
 
