@@ -228,6 +228,10 @@ class Consumer(RuleBasedStateMachine):
         result = self.decided(read, taken)
         if result is None:
             return
+        done = [c for c in result.checkpoint.history if c.capture_id == taken.capture_id]
+        assert set(result.drop).isdisjoint(t for c in done for t in c.icdc_tables), (
+            "its job may be cleared and run again"
+        )
         if result.outcome is CommitOutcome.REPLAYED:
             assert result.checkpoint.positions == read.positions
             self.write(result.checkpoint, read)
@@ -353,13 +357,14 @@ class Consumer(RuleBasedStateMachine):
         else:
             raise AssertionError("a detached capture was committed")
 
-    @rule(source=st.sampled_from(SOURCES), more=st.integers(1, 2))
-    def whole_runs(self, source: Source, more: int) -> None:
-        """Days on which all goes well. With accidents alone there would be hardly any history."""
+    @rule(source=st.sampled_from(SOURCES), more=st.integers(1, 2), again=st.booleans())
+    def whole_runs(self, source: Source, more: int, *, again: bool = False) -> None:
+        """Days on which all goes well, and some commit is run again. With accidents alone there would be no history."""
         for _ in range(more):
             self.append(source=source, files=1)
             taken = self.capture(behind=0, bound=5, crash=False)
-            self.commit(taken=taken, crash="never")
+            for _ in range(1 + again):
+                self.commit(taken=taken, crash="never")
 
     @rule(source=st.sampled_from(SOURCES))
     def late_commit_after_a_replay(self, source: Source) -> None:
