@@ -173,6 +173,19 @@ def _refuse_or_await(context: Context, request: CaptureRequest, pending: Pending
     raise active_run_error(request, pending, activity)
 
 
+def _newer_table(request: CaptureRequest, catalog: Catalog, checkpoint: Checkpoint | None) -> str | None:
+    from airflow_provider_ips.iceberg.icdc.leftovers import find_newer_table
+
+    return find_newer_table(
+        catalog,
+        request.icdc_namespace,
+        request.consumer,
+        [table.source for table, _ in request.sources],
+        known=set() if checkpoint is None else checkpoint.known_tables,
+        after_ms=0 if checkpoint is None else checkpoint.changed_at_ms,
+    )
+
+
 def _newer_branch(request: CaptureRequest, catalog: Catalog, checkpoint: Checkpoint | None) -> str | None:
     from airflow_provider_ips.iceberg.branches.branch import find_branches
     from airflow_provider_ips.iceberg.source.iceberg_source import open_source
@@ -194,18 +207,10 @@ def refuse_if_set_back(
 
     It was an older one that was restored, or it was lost. ICDC tables show it, and stamps in the targets.
     """
-    from airflow_provider_ips.iceberg.icdc.leftovers import find_newer_table
-
-    found = find_newer_table(
-        catalog,
-        request.icdc_namespace,
-        request.consumer,
-        [table.source for table, _ in request.sources],
-        known=set() if checkpoint is None else checkpoint.known_tables,
-        after_ms=0 if checkpoint is None else checkpoint.changed_at_ms,
-    )
-    if found is None and request.mode == BRANCH:
-        found = _newer_branch(request, catalog, checkpoint)
+    found = (_newer_branch if request.mode == BRANCH else _newer_table)(request, catalog, checkpoint)
+    if found is not None and request.mode == BRANCH:
+        others = f"if all is right, remove {found} by drop_icdc; if another Airflow makes such branches, give each its "
+        raise _set_back(request, checkpoint, f"has made {found}", others + "own consumer")
     if found is not None:
         others = f"if all is right, drop {found} without purging; if another Airflow makes such tables, give each its "
         raise _set_back(request, checkpoint, f"has made ICDC table {found}", others + "own icdc_namespace or consumer")

@@ -309,6 +309,14 @@ def test_sources_without_branches_are_refused_before_anything_is_written(
     assert set(files_under(table.location())) == files
 
 
+def test_a_capture_is_not_captured_as_a_branch(catalog: Catalog) -> None:
+    """The second would list manifests of the first, which are deleted with it."""
+    append(new_table(catalog), 1)
+    first = capture(catalog, "db.t", mode="BRANCH")
+    with pytest.raises(UnsupportedTableError, match="is a capture itself"):
+        capture(catalog, "db.t", branch=str(first.branch), mode="BRANCH")
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -21,7 +21,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, Asser
 
 from airflow_provider_ips.core.errors import GapError, IcdcConflictError, InputError, IpsError, UnsupportedTableError
 from airflow_provider_ips.core.history.selections import Selection
-from airflow_provider_ips.core.identifiers import CapturedBranch
+from airflow_provider_ips.core.identifiers import MAIN_BRANCH, CapturedBranch
 from airflow_provider_ips.core.results.capture_record import BranchRecord, SourceRecord
 from airflow_provider_ips.iceberg.branches.branch import (
     BranchFiles,
@@ -63,6 +63,9 @@ LEASE: Final = timedelta(days=2)
 def check_source(catalog: Catalog, source: IcebergSource) -> None:
     """Refuse a source in which no branch can be made, before anything is written."""
     properties = source.metadata.properties
+    head = None if source.branch == MAIN_BRANCH else snapshot_of_branch(source.metadata, source.branch)
+    if head is not None and properties_of(head):
+        raise _impossible(source, f"{source.branch} is a capture itself, and its removal would take manifests along")
     if any(key.startswith("nessie.") for key in properties):
         raise _impossible(source, "its catalog, Nessie, keeps the current snapshot of a table only, and no branches")
     if properties.get("gc.enabled", "true").lower() == "false":
