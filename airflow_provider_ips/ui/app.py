@@ -27,7 +27,7 @@ from airflow_provider_ips.ui.consumers import find_consumers, in_full, list_capt
 from airflow_provider_ips.ui.deployment import read_deployment
 from airflow_provider_ips.ui.desk import Desk
 from airflow_provider_ips.ui.rendering import render
-from airflow_provider_ips.ui.rights import permitted
+from airflow_provider_ips.ui.rights import may_trigger, permitted
 from airflow_provider_ips.ui.states import STATES
 from airflow_provider_ips.ui.stored_runs import read_captures_of
 from airflow_provider_ips.ui.tables import chunk_progress, commit_lines, find_edges, list_tables_of, place_stages
@@ -45,7 +45,7 @@ _REFUSALS: Final = {
     HTTPStatus.UNAUTHORIZED: ("Log in first", "This page shows what a DAG has processed, to people who may read it."),
     HTTPStatus.FORBIDDEN: (
         "You may not read this",
-        "You need permission to read the XComs of its DAG. An administrator of this Airflow can grant it.",
+        "It needs the right to read the XComs of its DAG, an action that to edit it. An administrator can grant it.",
     ),
     HTTPStatus.NOT_FOUND: ("There is no such page", "Start at the overview, or follow a link on a capture or commit."),
     HTTPStatus.UNPROCESSABLE_ENTITY: (
@@ -92,7 +92,8 @@ def show_overview(user: GetUserDep, session: SessionDep) -> HTMLResponse:
     consumers = find_consumers(deployment, permitted(user, "GET", deployment.dag_ids))
     counts = Counter(each.state.word for each in consumers)
     words = [(state, counts[word]) for word, state in STATES.items() if counts[word]]
-    return render("overview.html", consumers=consumers, words=words, dag_id=None, task_id=None)
+    shared = [action for action, target in ((LOOK, WATCH_DAG), (GC, DAG_ID)) if may_trigger(user, target)]
+    return render("overview.html", consumers=consumers, words=words, shared=shared, dag_id=None, task_id=None)
 
 
 def show_dag_tab(dag_id: str, user: GetUserDep, session: SessionDep, task_id: str | None = None) -> HTMLResponse:
@@ -100,7 +101,7 @@ def show_dag_tab(dag_id: str, user: GetUserDep, session: SessionDep, task_id: st
     deployment = read_deployment(session)
     found = find_consumers(deployment, permitted(user, "GET", deployment.dag_ids))
     consumers = [each for each in found if dag_id in each.dag_ids and task_id in (None, each.task_id)]
-    return render("overview.html", consumers=consumers, words=[], dag_id=dag_id, task_id=task_id)
+    return render("overview.html", consumers=consumers, words=[], shared=[], dag_id=dag_id, task_id=task_id)
 
 
 def show_consumer(dag_id: str, consumer: str, user: GetUserDep, session: SessionDep) -> HTMLResponse:

@@ -265,8 +265,11 @@ def test_a_dry_run_starts_a_run_of_the_dag_itself(client, story):
     assert "A run does it." in text_of(done)
 
 
-def test_a_clean_up_is_for_those_who_may_trigger_the_maintenance_dag(client, act, maintenance):
+def test_a_clean_up_is_for_those_who_may_trigger_the_maintenance_dag(client, story, act, maintenance):
+    story("acts_clean")
     assert client("/ips/gc", user="reads:something").status_code == 403
+    assert 'href="/ips/gc"' in client("/ips/").text
+    assert 'href="/ips/gc"' not in client("/ips/", user="reads:something").text
     count = len(runs_of(DAG_ID))
 
     _, done = act("/ips/gc", "lake.icdc", {"namespace": "lake.icdc", "older_than_days": "3"})
