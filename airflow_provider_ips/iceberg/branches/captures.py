@@ -148,7 +148,8 @@ class PreparedBranches(PreparedIcdc):
         files = BranchFiles.of_source(source.metadata)
         written = _Written(planned=planned, files=files, snapshot_id=secrets.randbits(63), moved=[])
         jobs = [(selection, files.manifest(i)) for i, selection in enumerate(planned.selections)]
-        referenced = [(s, p) for s, p in jobs if can_be_referenced(s)]
+        mixed = [(selection, path) for selection, path in jobs if not can_be_referenced(selection)]
+        referenced = [selection for selection in planned.selections if can_be_referenced(selection)]
         try:
             with ThreadPoolExecutor(max_workers=requests_at_once(self.catalog.properties)) as pool:
                 spliced = list(
@@ -156,10 +157,10 @@ class PreparedBranches(PreparedIcdc):
                         lambda job: splice_manifest(
                             io, io, source.listed(job[0].manifest), job[0], job[1], all_existing=True
                         ),
-                        [job for job in jobs if job not in referenced],
+                        mixed,
                     )
                 )
-            written.moved = [as_listed(_without_added(source.listed(s.manifest))) for s, _ in referenced]
+            written.moved = [as_listed(_without_added(source.listed(s.manifest))) for s in referenced]
             written.moved += [m for m in spliced if m.manifest is not None]
             write_manifest_list(
                 io.new_output(files.manifest_list),
