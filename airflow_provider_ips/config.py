@@ -188,9 +188,9 @@ def history_length() -> int:
     )
 
 
-def sighting_interval_ms() -> int:
+def sighting_interval() -> timedelta:
     """Read how long sensors and triggers wait until they store again what they see."""
-    return 60_000 * _at_least_one(SIGHTING_INTERVAL, "Every poll would write a Variable")
+    return timedelta(minutes=_at_least_one(SIGHTING_INTERVAL, "Every poll would write a Variable"))
 
 
 def _at_least_one(option: Option, consequence: str) -> int:

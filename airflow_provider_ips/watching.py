@@ -14,6 +14,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -208,7 +209,7 @@ class PollSight:
         if self._watch.consumer is None or not self.is_due(now_ms):
             return
         try:
-            interval_ms = config.sighting_interval_ms()
+            interval_ms = config.sighting_interval() // timedelta(milliseconds=1)
             self._due_at_ms = now_ms + interval_ms
             variables = sightings.task_variables()
             before = sightings.read_consumer(variables, self._watch.consumer)
