@@ -3,8 +3,8 @@
 import gc
 import sqlite3
 from importlib.metadata import version
+from importlib.util import find_spec
 
-import hypothesis
 import pytest
 from packaging.version import Version
 from sqlalchemy import event
@@ -14,9 +14,12 @@ from sqlalchemy.engine import Engine
 # its time.
 gc.set_threshold(100_000, 20, 50)
 
-# A busy machine needs more than the 200 ms that hypothesis grants an example, and how long one takes proves nothing.
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+if find_spec("hypothesis"):  # environments of cookbook, lineage and dbt do without it
+    import hypothesis
+
+    # A busy machine needs more than the 200 ms that it grants an example, and how long one takes proves nothing.
+    hypothesis.settings.register_profile("untimed", deadline=None)
+    hypothesis.settings.load_profile("untimed")
 
 
 @event.listens_for(Engine, "connect")
