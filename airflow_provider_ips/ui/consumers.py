@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_ips.core.checkpoint.capture_status import capture_status
@@ -15,7 +16,7 @@ from airflow_provider_ips.runs.environment import now_ms
 from airflow_provider_ips.ui import urls
 from airflow_provider_ips.ui.capture_page import Link, status_word
 from airflow_provider_ips.ui.deployment import CaptureTask, Deployment, Document
-from airflow_provider_ips.ui.states import State, pending_run, state_of
+from airflow_provider_ips.ui.states import State, pending_run, runs_beside, state_of
 from airflow_provider_ips.ui.stored_runs import StoredCapture, find_captures, read_captures_of
 
 if TYPE_CHECKING:
@@ -137,7 +138,8 @@ def find_consumers(deployment: Deployment, may_read: Callable[[frozenset[str]], 
     visible = [(document, task, dag_ids) for document, task, dag_ids in _found(deployment) if may_read(dag_ids)]
     sightings = deployment.sightings
     pending = (pending_run(document, sightings.get(document.consumer or "")) for document, _, _ in visible)
-    states = Server().states_of({run for run in pending if run is not None})
+    beside = chain.from_iterable(runs_beside(document.checkpoint) for document, _, _ in visible)
+    states = Server().states_of({*beside, *(run for run in pending if run is not None)})
     consumers = [_consumer(deployment, document, task, dag_ids, states) for document, task, dag_ids in visible]
     return sorted(consumers, key=lambda each: (-each.urgency, each.name))
 

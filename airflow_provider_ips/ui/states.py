@@ -12,6 +12,7 @@ from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighti
 from airflow_provider_ips.ui.deployment import CaptureTask, Document
 
 if TYPE_CHECKING:
+    from airflow_provider_ips.core.checkpoint.document import Checkpoint
     from airflow_provider_ips.core.positions import RunIdentity
 
 
@@ -56,6 +57,15 @@ _STATES: Final = (
         "start of the range.",
         next_step="Clear the failed tasks of the run to process the same range. Or do nothing: the next run covers it.",
         urgency=70,
+    ),
+    State(
+        word="refresh failed",
+        tone="failed",
+        meaning="A run was to replace the whole target and ended without a commit. The target may be empty, so other "
+        "runs of this consumer are refused.",
+        next_step="Clear the failed tasks of that run, or trigger another full refresh. If its job wrote nothing, "
+        "Abandon with “wrote nothing”.",
+        urgency=75,
     ),
     State(
         word="green without commit",
@@ -143,12 +153,14 @@ def _word(
     document: Document, task: CaptureTask | None, seen: ConsumerSighting | None, states: Mapping[RunIdentity, str]
 ) -> str:
     checkpoint = document.checkpoint
-    if document.problem:
-        return "damaged"
-    if checkpoint is not None and checkpoint.moved_to is not None:
-        return "moved"
+    if document.problem or (checkpoint is not None and checkpoint.moved_to is not None):
+        return "damaged" if document.problem else "moved"
     if (run := pending_run(document, seen)) is not None:
         return _word_of_pending(run, task, states)
+    if any(_is_active(states.get(run)) for run in runs_beside(checkpoint)):
+        return "running"
+    if checkpoint is not None and any(capture.refreshes for capture in checkpoint.uncommitted):
+        return "refresh failed"
     if task is not None and not task.has_commit:
         return "no commit in its DAG"
     has_committed = seen is not None and any(each.committed is not None for each in seen.sources)
@@ -163,12 +175,24 @@ def pending_run(document: Document, seen: ConsumerSighting | None) -> RunIdentit
     return None if seen is None or seen.pending is None else seen.pending.run
 
 
+def runs_beside(checkpoint: Checkpoint | None) -> list[RunIdentity]:
+    """Return the runs that others wait for though they move no checkpoint: a replay, and refreshes of the target."""
+    if checkpoint is None:
+        return []
+    refreshes = [capture for capture in checkpoint.uncommitted if capture.refreshes]
+    return [capture.run for capture in (checkpoint.replaying, *refreshes) if capture is not None]
+
+
+def _is_active(state: str | None) -> bool:
+    return state in ("queued", "running")
+
+
 def _word_of_pending(run: RunIdentity, task: CaptureTask | None, states: Mapping[RunIdentity, str]) -> str:
     here = conf.get("api", "base_url", fallback="") or None
     if run.deployment not in (None, here):
         return "elsewhere"
     state = states.get(run)
-    if state in ("queued", "running"):
+    if _is_active(state):
         return "running"
     if task is not None and not task.has_commit:
         return "no commit in its DAG"

@@ -149,6 +149,23 @@ def test_each_consumer_has_a_row_with_its_state(client, story, lake):
     assert "no commit in its DAG" in row_of(answer, "pages_lonely")
 
 
+def test_a_refresh_that_failed_is_shown_though_no_capture_is_pending(client, story):
+    """Its checkpoint looks as after a commit, and every other run of the consumer is refused."""
+    dag = story("pages_refresh")
+    story.run(dag)
+    story.job.fails = True
+    story.run(dag, conf={"ips_run": "full"})
+    story.job.fails = False
+    assert checkpoint_of("pages_refresh.capture").pending is None
+
+    assert "pages_refresh capture refresh failed db.pages_refresh" in row_of(client("/ips/"), "pages_refresh")
+    assert "trigger another full refresh" in text_of(client(consumer_page("pages_refresh")))
+
+    again = incremental("pages_refresh", "db.pages_refresh", story.job)
+    assert story.run(again, conf={"ips_run": "full"}).states["commit"] == "success"
+    assert "pages_refresh capture idle" in row_of(client("/ips/"), "pages_refresh")
+
+
 def alone(dag_id, source):
     """A capture that nothing commits."""
     from airflow.sdk import DAG
