@@ -26,7 +26,7 @@ DONE ?=
 OWN_TARGETS := apply browser cascades components cookbook dbt demo docs_site examples/test_patterns.py lineage playback topology
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-watch bench-watch-dag bench-state bench-metrics compare quick test test-apply test-components test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
+.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-watch bench-watch-dag bench-pages bench-state bench-metrics compare quick test test-apply test-components test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ bench-metrics: env ## what metrics add to a capture, by StatsD and OpenTelemetry
 
 bench-estimate: env ## what `airflow ips estimate` costs for 1,000,000 files in 1,000 snapshots (2 minutes)
 	@python -m benchmarks.estimate $(ESTIMATE_ARGS)
+
+bench-pages: env ## the page Incremental with 1,000 consumers: less than a second and 50 queries
+	@python -m benchmarks.pages
 
 bench-state: env ## 500 consumers and a document of 100 sources, in both stores, on SQLite and PostgreSQL (10 minutes)
 	@python -m tests.system.scale $(STATE_ARGS)

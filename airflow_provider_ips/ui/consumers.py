@@ -11,11 +11,12 @@ from airflow_provider_ips.core.checkpoint.capture_status import capture_status
 from airflow_provider_ips.core.json_fields import PARSE_ERRORS, explain
 from airflow_provider_ips.core.record import Kind, Volume
 from airflow_provider_ips.core.results.capture_record import CaptureRecord
+from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting
 from airflow_provider_ips.maintenance.server import Server
 from airflow_provider_ips.runs.environment import now_ms
 from airflow_provider_ips.ui import urls
 from airflow_provider_ips.ui.capture_page import Link, status_word
-from airflow_provider_ips.ui.deployment import CaptureTask, Deployment, Document
+from airflow_provider_ips.ui.deployment import SHOWN_SAVINGS, CaptureTask, Deployment, Document
 from airflow_provider_ips.ui.states import State, pending_run, runs_beside, state_of
 from airflow_provider_ips.ui.stored_runs import StoredCapture, find_captures, read_captures_of
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.checkpoint.document import Checkpoint
     from airflow_provider_ips.core.checkpoint.entries import Capture, CommittedCapture
     from airflow_provider_ips.core.positions import RunIdentity
-    from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting
 
 
 _UNKNOWN: Final = Volume(files=None, records=None, size_bytes=None)
@@ -50,6 +50,7 @@ class Consumer:
 
     problem: str = ""
     seen: ConsumerSighting | None = None
+    seen_text: str = ""
     pending_run: RunIdentity | None = None
     is_paused: bool = False
     has_dag: bool = True
@@ -126,8 +127,7 @@ class Consumer:
 MISSED_URGENCY: Final = 75
 """Where a consumer is sorted that misses its target: before one whose run has failed."""
 
-SHOWN_SAVINGS: Final = 20
-"""How many captures the small chart of a row shows."""
+_UNSEEN: Final = (None, "")
 
 
 def find_consumers(deployment: Deployment, may_read: Callable[[frozenset[str]], bool]) -> list[Consumer]:
@@ -137,7 +137,7 @@ def find_consumers(deployment: Deployment, may_read: Callable[[frozenset[str]], 
     """
     visible = [(document, task, dag_ids) for document, task, dag_ids in _found(deployment) if may_read(dag_ids)]
     sightings = deployment.sightings
-    pending = (pending_run(document, sightings.get(document.consumer or "")) for document, _, _ in visible)
+    pending = (pending_run(document, sightings.get(document.consumer or "", _UNSEEN)[0]) for document, _, _ in visible)
     beside = chain.from_iterable(runs_beside(document.checkpoint) for document, _, _ in visible)
     states = Server().states_of({*beside, *(run for run in pending if run is not None)})
     consumers = [_consumer(deployment, document, task, dag_ids, states) for document, task, dag_ids in visible]
@@ -145,8 +145,9 @@ def find_consumers(deployment: Deployment, may_read: Callable[[frozenset[str]], 
 
 
 def in_full(consumer: Consumer) -> Consumer:
-    """Read all commits of a consumer's document, for a page of its own."""
-    return replace(consumer, checkpoint=consumer.document.read_in_full())
+    """Read all commits of a consumer's document and all points of its sighting, for a page of its own."""
+    seen = None if consumer.seen is None else ConsumerSighting.parse(consumer.seen_text)
+    return replace(consumer, checkpoint=consumer.document.read_in_full(), seen=seen)
 
 
 def _found(deployment: Deployment) -> Iterator[tuple[Document, CaptureTask | None, frozenset[str]]]:
@@ -189,7 +190,7 @@ def _consumer(
 ) -> Consumer:
     checkpoint = document.checkpoint
     dag_id = _main_dag(checkpoint, task, dag_ids)
-    seen = deployment.sightings.get(document.consumer or "")
+    seen, seen_text = deployment.sightings.get(document.consumer or "", _UNSEEN)
     return Consumer(
         name=document.consumer or document.place,
         dag_id=dag_id,
@@ -200,6 +201,7 @@ def _consumer(
         checkpoint=checkpoint,
         problem=document.problem,
         seen=seen,
+        seen_text=seen_text,
         pending_run=pending_run(document, seen),
         is_paused=deployment.paused.get(dag_id, False),
         has_dag=dag_id in deployment.paused,

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.models.crypto import get_fernet
 from airflow.models.dag import DagModel
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 
 CAPTURE, COMMIT = "IpCaptureOperator", "IpCommitOperator"
+SHOWN_SAVINGS: Final = 20
+"""How many captures the small chart of a row shows."""
+
 _DAGS_AT_ONCE: Final = 500
 _ALIAS_PREFIX: Final = "ips:"
 
@@ -93,7 +96,9 @@ class Deployment:
 
     captures: tuple[CaptureTask, ...]
     documents: tuple[Document, ...]
-    sightings: Mapping[str, ConsumerSighting]
+    sightings: Mapping[str, tuple[ConsumerSighting, str]]
+    """By consumer, each with its text: of its points, the newest captures only."""
+
     tables: tuple[TableSighting, ...]
 
     @property
@@ -111,8 +116,8 @@ def read_deployment(session: Session) -> Deployment:
         stale=frozenset(row.dag_id for row in dags if row.is_stale),
         captures=tuple(read_captures(session)),
         documents=tuple(read_documents(variables)),
-        sightings={seen.consumer: seen for seen in _read_sightings(variables, _parsed_consumer)},
-        tables=tuple(_read_sightings(variables, _parsed_table)),
+        sightings={seen.consumer: (seen, text) for seen, text in _read_consumers(variables)},
+        tables=tuple(_read_tables(variables)),
     )
 
 
@@ -184,21 +189,23 @@ def _dag_ids_in(text: str) -> frozenset[str]:
     return frozenset(json.loads(name) for name in set(_RUN.findall(text)))
 
 
-S = TypeVar("S", ConsumerSighting, TableSighting)
-
-
-def _read_sightings(variables: Mapping[str, str], parse: Callable[[str], S | None]) -> Iterator[S]:
-    """Read what was seen. A sighting that cannot be read, or has another's name, is as good as none."""
-    prefix = "ips_seen_" if parse is _parsed_consumer else "ips_table_"
+def _read_consumers(variables: Mapping[str, str]) -> Iterator[tuple[ConsumerSighting, str]]:
+    """Read what was seen of consumers. What cannot be read, or has another's name, is as good as none."""
     for key, text in variables.items():
-        if key.startswith(prefix) and (seen := parse(text)) is not None and seen.key == key:
+        if key.startswith("ips_seen_") and (seen := _parsed_consumer(text)) is not None and seen.key == key:
+            yield seen, text
+
+
+def _read_tables(variables: Mapping[str, str]) -> Iterator[TableSighting]:
+    for key, text in variables.items():
+        if key.startswith("ips_table_") and (seen := _parsed_table(text)) is not None and seen.key == key:
             yield seen
 
 
 @lru_cache(maxsize=2048)
 def _parsed_consumer(text: str) -> ConsumerSighting | None:
     with suppress(*PARSE_ERRORS):
-        return ConsumerSighting.parse(text)
+        return ConsumerSighting.parse(text, captures=SHOWN_SAVINGS)
     return None
 
 

@@ -310,9 +310,16 @@ class ConsumerSighting(JsonObject):
         return to_text(kept)
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read what :meth:`to_text` wrote. Raises one of ``PARSE_ERRORS`` for anything else."""
-        return cls.from_json(json.loads(text))
+    def parse(cls, text: str, *, captures: int | None = None) -> Self:
+        """Read what :meth:`to_text` wrote. Raises one of ``PARSE_ERRORS`` for anything else.
+
+        :param captures: Keep only so many points, the newest ones of captures, for a page that shows all consumers.
+        """
+        raw = json.loads(text)
+        if captures is not None and isinstance(raw, dict) and isinstance(points := raw.get("points"), list):
+            of_captures = [each for each in points if not isinstance(each, list) or None not in each[3:]]
+            raw = {**raw, "points": of_captures[-captures:]}
+        return cls.from_json(raw)
 
 
 def consumer_sighting_key(consumer: str) -> str:
