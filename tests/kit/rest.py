@@ -128,9 +128,11 @@ class Rest:
     def pause(self, dag_id, *, paused=True):
         self.ask("PATCH", f"/dags/{dag_id}", json={"is_paused": paused})
 
-    def xcom(self, dag_id, run_id, task_id, key, *, map_index=-1):
+    def xcom(self, dag_id, run_id, task_id, key, *, map_index=-1, may_lack=False):
+        """What a task has pushed; None where it has not, if it may."""
         path = f"{_run(dag_id, run_id)}/taskInstances/{task_id}/xcomEntries/{quote(key, safe='')}"
-        return self.ask("GET", path, params={"map_index": map_index, "deserialize": True})["value"]
+        expect = (200, 404) if may_lack else (200,)
+        return self.ask("GET", path, expect=expect, params={"map_index": map_index, "deserialize": True}).get("value")
 
     def log(self, dag_id, run_id, task_id, try_number, *, map_index=-1):
         """What a task said in one of its tries."""

@@ -23,7 +23,7 @@ from tests.kit.tables import icdc_tables
 STORIES = (
     *("killed", "cleared", "older", "marked", "trusting", "mapped"),
     *("deferring", "resumable", "watching", "rivals", "patient", "backfilled", "sharing", "reused", "depending"),
-    *("by_interval", "by_partition", "managed", "evidence", "wrapping"),
+    *("by_interval", "by_partition", "managed", "evidence", "wrapping", "lagging"),
 )
 """Each has a catalog of this name, and mostly a DAG."""
 

@@ -48,6 +48,7 @@ older = pipeline("older")
 marked = pipeline("marked", commit={"verify_target": "db.marked_target"})
 trusting = pipeline("trusting")
 rivals = pipeline("rivals", has_gate=False)
+lagging = pipeline("lagging", capture={"target_lag": timedelta(seconds=2)}, has_gate=False)
 patient = pipeline("patient", capture={"on_active_run": "wait"}, has_gate=False)
 backfilled = pipeline(
     "backfilled",
