@@ -23,10 +23,10 @@ WORKERS ?= 2
 # What `make test` leaves out below tests/: folders that are done already.
 DONE ?=
 # Tests that take long, and have targets of their own: below tests/system/.
-OWN_TARGETS := apply browser cascades components cookbook dbt demo docs_site examples/test_patterns.py lineage playback topology
+OWN_TARGETS := apply browser cascades components cookbook dbt demo docs_site examples/test_patterns.py lineage playback topology triggerer
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-watch bench-watch-dag bench-pages bench-state bench-metrics compare quick test test-apply test-components test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
+.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-watch bench-watch-dag bench-pages bench-state bench-metrics compare quick test test-apply test-components test-triggerer test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ test-apply: jars ## random histories applied to dimensions and groups on Spark, 
 
 test-components: env ## runs killed, cleared, marked and backfilled in a whole Airflow on PostgreSQL
 	pytest tests/system/components --numprocesses 4 $(PYTEST_ARGS)
+
+test-triggerer: env ## a real triggerer: killed, started again, beside another one, and with many tables
+	pytest tests/system/triggerer $(PYTEST_ARGS)
 
 soak: env ## two incremental stages under SIGKILLs, and every row counted (SOAK_ARGS='--minutes 2 --seed 7')
 	@python -m tests.system.soak $(SOAK_ARGS)

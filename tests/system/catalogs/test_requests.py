@@ -42,19 +42,18 @@ def s3(storage: Storage) -> Iterator[Meddler]:
 def catalog(request: pytest.FixtureRequest, s3: Meddler, storage: Storage, tmp_path: Path) -> SqlCatalog:
     """Names in SQLite, files in S3, and a table with a manifest for each of twelve appends."""
     properties = {
-        **storage.properties,
+        **{name: value for name, value in storage.properties.items() if name != "s3.endpoint"},
         "uri": f"sqlite:///{tmp_path}/catalog.db",
         "warehouse": f"s3://{BUCKET}/{tmp_path.name}",
-        "s3.endpoint": s3.address,
         "py-io-impl": request.param,
     }
-    catalog = SqlCatalog("objects", **properties)
+    direct = SqlCatalog("objects", **properties, **{"s3.endpoint": storage.endpoint})
     for namespace in ("db", "icdc"):
-        catalog.create_namespace(namespace)
-    new_table(catalog, "db.t", location=f"s3://{BUCKET}/{tmp_path.name}/db/t")
+        direct.create_namespace(namespace)
+    table = new_table(direct, "db.t", location=f"s3://{BUCKET}/{tmp_path.name}/db/t")
     for number in range(APPENDS):
-        append(catalog.load_table("db.t"), number)
-    return catalog
+        append(table, number)
+    return SqlCatalog("objects", **properties, **{"s3.endpoint": s3.address})
 
 
 def icdc_files(storage: Storage, tmp_path: Path) -> list[str]:
