@@ -13,6 +13,7 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -45,9 +46,12 @@ _set_environment()
 @pytest.fixture(scope="session")
 def airflow_database():
     """Airflow's own database, made once."""
+    from airflow.sdk.execution_time import supervisor
     from airflow.utils.db import initdb
 
     initdb()
+    # Airflow 3.2 makes an API server for each task of dag.test(), in more than a second. Later versions keep theirs.
+    supervisor.in_process_api_server = cache(supervisor.in_process_api_server)
 
 
 @dataclass
