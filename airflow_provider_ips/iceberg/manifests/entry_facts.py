@@ -11,6 +11,7 @@ from airflow_provider_ips.iceberg.manifests.counts import checked_blocks, listed
 from airflow_provider_ips.iceberg.manifests.entries import (
     CONTENT,
     CONTENT_OFFSET,
+    DELETED,
     FILE_PATH,
     FILE_SIZE,
     FIRST_ROW_ID,
@@ -20,6 +21,7 @@ from airflow_provider_ips.iceberg.manifests.entries import (
     REFERENCED_DATA_FILE,
     UPPER_BOUNDS,
     EntryLayout,
+    EntryNumbers,
 )
 from airflow_provider_ips.iceberg.manifests.lists import first_row_id_of
 from airflow_provider_ips.iceberg.storage.files import open_stream
@@ -67,7 +69,7 @@ class _Reader:
             status=Status(numbers.status),
             spec_id=self._manifest.partition_spec_id,
             partition=self._partition(raw),
-            snapshot_id=self._manifest.added_snapshot_id if numbers.snapshot_id is None else numbers.snapshot_id,
+            snapshot_id=self._snapshot_id(numbers),
             sequence_number=numbers.resolved_sequence_number(self._manifest.sequence_number or 0),
             records=layout.number(RECORD_COUNT, raw) or 0,
             size_bytes=layout.number(FILE_SIZE, raw) or 0,
@@ -75,6 +77,19 @@ class _Reader:
             referenced_data_file=self._referenced_data_file(raw) if content is Content.POSITION_DELETES else None,
             has_row_id=self._assigns_row_ids or layout.number(FIRST_ROW_ID, raw) is not None,
         )
+
+    def _snapshot_id(self, numbers: EntryNumbers) -> int | None:
+        """The snapshot that added a file, or that removed it.
+
+        Who writes a manifest lists what it removes itself, and no removal of others. So a removal is the manifest's,
+        whatever its entry says: PyIceberg before 0.12 leaves the id of the snapshot there that had added the file.
+
+        ADDED by 1, in the manifest of 1      added by 1
+        DELETED by 1, in the manifest of 2    removed by 2
+        """
+        if numbers.snapshot_id is None or numbers.status == DELETED:
+            return self._manifest.added_snapshot_id
+        return numbers.snapshot_id
 
     def _partition(self, raw: RawFields) -> Partition:
         encoded = raw[self.layout.index[PARTITION]]
