@@ -87,9 +87,9 @@ class _Reader:
         ADDED by 1, in the manifest of 1      added by 1
         DELETED by 1, in the manifest of 2    removed by 2
         """
-        if numbers.snapshot_id is None or numbers.status == DELETED:
-            return self._manifest.added_snapshot_id
-        return numbers.snapshot_id
+        manifest = self._manifest.added_snapshot_id
+        is_of_manifest = numbers.snapshot_id is None or (numbers.status == DELETED and manifest is not None)
+        return manifest if is_of_manifest else numbers.snapshot_id
 
     def _partition(self, raw: RawFields) -> Partition:
         encoded = raw[self.layout.index[PARTITION]]
