@@ -16,7 +16,7 @@ from airflow_provider_ips.maintenance.server import Server
 from airflow_provider_ips.runs.environment import now_ms
 from airflow_provider_ips.ui import urls
 from airflow_provider_ips.ui.capture_page import Link, status_word
-from airflow_provider_ips.ui.deployment import SHOWN_SAVINGS, CaptureTask, Deployment, Document
+from airflow_provider_ips.ui.deployment import SHOWN_SAVINGS, CaptureTask, Deployment, Document, read_in_full
 from airflow_provider_ips.ui.states import State, pending_run, runs_beside, state_of
 from airflow_provider_ips.ui.stored_runs import StoredCapture, find_captures, read_captures_of
 
@@ -146,7 +146,7 @@ def find_consumers(deployment: Deployment, may_read: Callable[[frozenset[str]], 
 
 def in_full(consumer: Consumer) -> Consumer:
     """Read all commits of a consumer's document and all points of its sighting, for a page of its own."""
-    seen = None if consumer.seen is None else ConsumerSighting.parse(consumer.seen_text)
+    seen = read_in_full(consumer.seen_text) if consumer.seen else None
     return replace(consumer, checkpoint=consumer.document.read_in_full(), seen=seen)
 
 

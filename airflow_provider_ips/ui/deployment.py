@@ -209,6 +209,13 @@ def _parsed_consumer(text: str) -> ConsumerSighting | None:
     return None
 
 
+def read_in_full(text: str) -> ConsumerSighting | None:
+    """Read a sighting with all its points. Damage in those that the overview leaves out is found here only."""
+    with suppress(*PARSE_ERRORS):
+        return ConsumerSighting.parse(text)
+    return None
+
+
 @lru_cache(maxsize=2048)
 def _parsed_table(text: str) -> TableSighting | None:
     with suppress(*PARSE_ERRORS):

@@ -133,8 +133,11 @@ def _reaches(
 ) -> bool | None:
     """Whether a position is at a commit or after it; None if that is not known.
 
-    The seen commits are one line of parents, so a position that is one of them decides by its place. One that is not is
-    older than all of them or, where sequence numbers count, is compared by its number.
+    The seen commits are one line of parents, so a position that is one of them decides by its place. Another one may be
+    at a commit that was rolled back. Then only numbers that grow with each commit of a table prove something:
+
+        at 9, number 2; commit 3, number 3    not processed: it was committed later
+        at 9, number 2; commit 1, number 1    unknown: it need not be among the parents of 9
     """
     if position is None or position.snapshot_id is None:
         return False
@@ -142,9 +145,8 @@ def _reaches(
         return None
     if position.snapshot_id in order:
         return order[commit.snapshot_id] >= order[position.snapshot_id]
-    if position.sequence_number > 0 and commit.sequence_number > 0:
-        return commit.sequence_number <= position.sequence_number
-    return None
+    is_later = 0 < position.sequence_number < commit.sequence_number
+    return False if is_later else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

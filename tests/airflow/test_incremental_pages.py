@@ -1,5 +1,6 @@
 """The page *Incremental*, requested from Airflow's API server as by a browser: rows, states, and who sees them."""
 
+import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -499,6 +500,18 @@ def test_a_damaged_sighting_is_as_good_as_none(client, story):
         Variable.set(consumer_sighting_key("seen_damaged.capture"), text)
 
         assert "not seen yet" in row_of(client("/ips/"), "seen_damaged")
+
+
+def test_damage_that_only_the_page_of_a_consumer_reads_leaves_it_a_page(client, story):
+    """The overview reads the newest captures among the points, so it does not see an old point that is damaged."""
+    story.run(story("seen_old"))
+    see("seen_old.capture")
+    key = consumer_sighting_key("seen_old.capture")
+    stored = json.loads(Variable.get(key))
+    Variable.set(key, json.dumps({**stored, "points": [[-1, None, None, None, None], *stored["points"]]}))
+
+    assert "seen_old" in row_of(client("/ips/"), "seen_old")
+    assert client(consumer_page("seen_old")).status_code == 200
 
 
 @pytest.mark.parametrize("commits", [3, 150])
