@@ -36,9 +36,11 @@ env: ## build .venv (needs Python 3.11+ and Java 17+)
 
 jars: env ## download Spark's jars, and those of the servers that tests start (Nessie, S3Proxy)
 	@python scripts/spark_jars.py --servers
+	@python -m scripts.class_archive
 
 spark-jars: env ## download Spark's jars for Iceberg, SQLite and PostgreSQL only
 	@python scripts/spark_jars.py
+	@python -m scripts.class_archive
 
 demo: spark-jars ## a plain DAG and its incremental twin over the same late data, side by side (5 minutes at most)
 	@uv pip install --quiet --constraint constraints.txt matplotlib

@@ -43,7 +43,7 @@ DONE: Final = ("success", "failed")
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=int, default=2, help="days processed by both DAGs")
-    parser.add_argument("--rows", type=int, default=60_000, help="events per day")
+    parser.add_argument("--rows", type=int, default=95_000, help="events per day")
     parser.add_argument("--seed", type=int, default=7, help="another one makes other events of the same shape")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the state is")
     arguments = parser.parse_args()
@@ -69,8 +69,8 @@ def _show(folder: Path, *, days: int, rows: int, seed: int) -> None:
     arriving = Days.ending(datetime.now(UTC).date(), days=days, rows=rows, seed=seed)
     with held(folder):
         lake = Lake.on_sqlite(folder / "lake")
-        # Both jobs on a JVM as Spark starts it: settings for brief jobs would make the long one slower. No run is
-        # started by a clock: each is for a day that has arrived.
+        # Both jobs are compiled as Spark's are by default: settings for brief jobs would make the long one slower. No
+        # run is started by a clock: each is for a day that has arrived.
         deployment = Deployment.of(
             folder,
             lake.environment(brief_jobs=False),

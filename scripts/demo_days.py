@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -71,11 +72,15 @@ class Days:
 
     def arrive(self, source: Table, *, with_offline: bool = False) -> Days:
         """Let the next day arrive, in one snapshot."""
-        events = self._next(with_offline=with_offline)
+        return self.append(source, self.next(with_offline=with_offline))
+
+    def append(self, source: Table, events: pa.Table) -> Days:
+        """Write what arrives on the next day."""
         source.append(events)
         return replace(self, arrived=self.arrived + 1)
 
-    def _next(self, *, with_offline: bool) -> pa.Table:
+    def next(self, *, with_offline: bool = False) -> pa.Table:
+        """Return what arrives on the next day."""
         number, earliest = self.arrived, self.day(0)
         day = self.day(number)
         events = day_of_wide_events(day, number=number, rows=self.rows, earliest=earliest, seed=self.seed)
@@ -97,8 +102,14 @@ class Days:
 def first_days(catalog: Catalog, days: Days, arrived: Callable[[int], None] | None = None) -> tuple[Table, Days]:
     """Make the source, with what has arrived before the first run."""
     source = create_wide_table(catalog, SOURCE)
-    for number in range(DAYS_BEFORE):
-        days = days.arrive(source)
-        if arrived is not None:
-            arrived(number)
+    # While one day is written, the next one is made up.
+    with ThreadPoolExecutor(1) as maker:
+        made = maker.submit(days.next)
+        for number in range(DAYS_BEFORE):
+            events = made.result()
+            if number + 1 < DAYS_BEFORE:
+                made = maker.submit(replace(days, arrived=number + 1).next)
+            days = days.append(source, events)
+            if arrived is not None:
+                arrived(number)
     return source, days

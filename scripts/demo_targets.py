@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -61,12 +63,17 @@ def recomputed(catalog: Catalog, reading: Callable[[int, int], None] | None = No
     """Compute what the job computes, without Spark: the last version received of each event, file by file."""
     table = catalog.load_table(SOURCE)
     files = [task.file.file_path for task in table.scan().plan_files()]
-    parts = []
-    for number, path in enumerate(files):
-        if reading is not None:
-            reading(number, len(files))
+
+    def read(path: str) -> pa.Table:
         with table.io.new_input(path).open() as stream:
-            parts.append(measured(pq.ParquetFile(stream).read()))
+            return measured(pq.ParquetFile(stream).read())
+
+    parts = []
+    with ThreadPoolExecutor(os.cpu_count()) as readers:
+        for number, part in enumerate(readers.map(read, files)):
+            if reading is not None:
+                reading(number, len(files))
+            parts.append(part)
     everything = pa.concat_tables(parts)
     ids, received = (everything[name].cast(pa.int64()).to_numpy() for name in ("event_id", "received_at"))
     order = np.lexsort((received, ids))

@@ -23,8 +23,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
+from scripts import class_archive
 from scripts.local_spark import BRIEF_JVM, ICEBERG, LOOPBACK, catalog_settings
-from scripts.spark_jars import JarsUnavailableError, jar_paths
+from scripts.spark_jars import JarsUnavailableError
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -82,22 +83,24 @@ class Lake:
     def catalog(self) -> SqlCatalog:
         return SqlCatalog(NAME, uri=self.sqlalchemy_uri, warehouse=self.warehouse)
 
-    def environment(self, *, brief_jobs: bool = True) -> dict[str, str]:
+    def environment(self, *, brief_jobs: bool = True, java_options: tuple[str, ...] | None = None) -> dict[str, str]:
         """What Airflow's tasks and their spark-submit find in their environment.
 
-        Jobs that are not brief run on a JVM as Spark starts it.
+        Jobs that are not brief are compiled as Spark's are by default.
         """
+        if java_options is None:
+            java_options = (*(BRIEF_JVM if brief_jobs else ()), *class_archive.java_options(pyspark_folder()))
         catalog = {"type": "sql", "uri": self.sqlalchemy_uri, "warehouse": self.warehouse}
         return {
             "AIRFLOW_CONN_LAKE": json.dumps({"conn_type": "iceberg", "extra": catalog}),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(
                 {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
             ),
-            "SPARK_CONF_DIR": str(self._write_spark_conf(BRIEF_JVM if brief_jobs else ())),
+            "SPARK_CONF_DIR": str(self._write_spark_conf(java_options)),
             # spark-submit is a shell script that asks the first python3 on the PATH where pyspark is.
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
             # Another Spark that the machine has would look for jars of another version.
-            "SPARK_HOME": _pyspark_folder(),
+            "SPARK_HOME": pyspark_folder(),
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         }
@@ -117,7 +120,9 @@ class Lake:
             **catalog_settings(NAME, catalog),
             # Driver and executor are one process here. `spark.jars` would copy 60 MB per job, and hides JDBC drivers
             # from DriverManager.
-            "spark.driver.extraClassPath": os.pathsep.join(str(path) for path in jar_paths()),
+            "spark.driver.extraClassPath": os.pathsep.join(
+                str(path) for path in class_archive.class_path(pyspark_folder())
+            ),
             "spark.driver.extraJavaOptions": " ".join(java_options),
             "spark.sql.session.timeZone": "UTC",
             # Two cores and megabytes of data: the defaults are made for clusters.
@@ -133,7 +138,7 @@ class Lake:
         return conf
 
 
-def _pyspark_folder() -> str:
+def pyspark_folder() -> str:
     """Find the Spark that is installed beside this Python, without the second that importing it takes."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
