@@ -40,6 +40,7 @@ CAPTURE, COMMIT = "IpCaptureOperator", "IpCommitOperator"
 SHOWN_SAVINGS: Final = 20
 """How many captures the small chart of a row shows."""
 
+_CONSUMERS, _TABLES = "ips_seen_", "ips_table_"
 _DAGS_AT_ONCE: Final = 500
 _ALIAS_PREFIX: Final = "ips:"
 
@@ -99,8 +100,6 @@ class Deployment:
     sightings: Mapping[str, tuple[ConsumerSighting, str]]
     """By consumer, each with its text: of its points, the newest captures only."""
 
-    tables: tuple[TableSighting, ...]
-
     @property
     def dag_ids(self) -> frozenset[str]:
         """All DAGs for which rights may have been given."""
@@ -109,7 +108,7 @@ class Deployment:
 
 def read_deployment(session: Session) -> Deployment:
     """Read all of it. The rights of the reader are checked on what is then shown."""
-    variables = read_variables(session)
+    variables = _read_variables(session, KEY_PREFIX, but=_TABLES)
     dags = session.execute(select(DagModel.dag_id, DagModel.is_paused, DagModel.is_stale)).all()
     return Deployment(
         paused={row.dag_id: bool(row.is_paused) for row in dags if not row.is_stale},
@@ -117,14 +116,22 @@ def read_deployment(session: Session) -> Deployment:
         captures=tuple(read_captures(session)),
         documents=tuple(read_documents(variables)),
         sightings={seen.consumer: (seen, text) for seen, text in _read_consumers(variables)},
-        tables=tuple(_read_tables(variables)),
     )
 
 
-def read_variables(session: Session) -> dict[str, str]:
-    """Read every Variable of ours by one query, past Airflow's models: they tell its logs to mask each value."""
+def read_tables(session: Session) -> list[TableSighting]:
+    """Read what was seen of tables. What cannot be read, or has another's name, is as good as none."""
+    texts = _read_variables(session, _TABLES)
+    return [seen for key, text in texts.items() if (seen := _parsed_table(text)) is not None and seen.key == key]
+
+
+def _read_variables(session: Session, prefix: str, *, but: str = "") -> dict[str, str]:
+    """Read Variables of ours by one query, past Airflow's models: they tell its logs to mask each value."""
     columns = (Variable.key, Variable._val, Variable.is_encrypted)  # noqa: SLF001 - the column has no other name
-    ours = session.execute(select(*columns).where(Variable.key.startswith(KEY_PREFIX, autoescape=True)))
+    wanted = [Variable.key.startswith(prefix, autoescape=True)]
+    if but:
+        wanted.append(~Variable.key.startswith(but, autoescape=True))
+    ours = session.execute(select(*columns).where(*wanted))
     return {key: _decrypted(value or "") if is_encrypted else value or "" for key, value, is_encrypted in ours}
 
 
@@ -192,14 +199,8 @@ def _dag_ids_in(text: str) -> frozenset[str]:
 def _read_consumers(variables: Mapping[str, str]) -> Iterator[tuple[ConsumerSighting, str]]:
     """Read what was seen of consumers. What cannot be read, or has another's name, is as good as none."""
     for key, text in variables.items():
-        if key.startswith("ips_seen_") and (seen := _parsed_consumer(text)) is not None and seen.key == key:
+        if key.startswith(_CONSUMERS) and (seen := _parsed_consumer(text)) is not None and seen.key == key:
             yield seen, text
-
-
-def _read_tables(variables: Mapping[str, str]) -> Iterator[TableSighting]:
-    for key, text in variables.items():
-        if key.startswith("ips_table_") and (seen := _parsed_table(text)) is not None and seen.key == key:
-            yield seen
 
 
 @lru_cache(maxsize=2048)

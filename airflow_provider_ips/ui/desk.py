@@ -12,6 +12,7 @@ from airflow_provider_ips.core.errors import InputError, IpsError
 from airflow_provider_ips.maintenance.task import DAG_ID
 from airflow_provider_ips.ui import urls
 from airflow_provider_ips.ui.actions import WATCH_DAG, Action, note, run_here, start_run, token_for
+from airflow_provider_ips.ui.deployment import read_tables
 from airflow_provider_ips.ui.rendering import render
 from airflow_provider_ips.ui.rights import may_trigger
 from airflow_provider_ips.ui.tables import list_tables_of, snapshots_of
@@ -55,7 +56,7 @@ class Desk:
         """The seen commits of its sources, to choose one from."""
         if self.consumer is None:
             return []
-        return list(snapshots_of(list_tables_of([self.consumer], self.deployment.tables)))
+        return list(snapshots_of(list_tables_of([self.consumer], read_tables(self.session))))
 
     def show(self) -> HTMLResponse:
         """Show what it will do, and its form."""

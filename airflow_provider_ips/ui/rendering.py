@@ -12,7 +12,7 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from http import HTTPStatus
 from itertools import pairwise
 from pathlib import Path
@@ -51,6 +51,12 @@ def render(template: str, *, status: HTTPStatus = HTTPStatus.OK, **values: Any) 
 def render_part(template: str, **values: Any) -> Markup:
     """Render a part of a page by itself."""
     return Markup(environment().get_template(template).render(**values))  # noqa: S704 - the template escapes
+
+
+def compile_templates() -> None:
+    """Compile all templates now, and not when somebody waits for a page."""
+    for name in environment().list_templates(extensions=["html"]):
+        environment().get_template(name)
 
 
 @cache
@@ -155,6 +161,13 @@ def _heights(values: Sequence[int | None], height: float, top: float | None = No
     return [None if value is None else round(min(value / largest, 1) * height, 1) for value in values]
 
 
+@lru_cache(maxsize=2048)
+def _columns(values: tuple[int | None, ...], *, step: int, width: int, height: int) -> str:
+    """Draw numbers as columns that are at least one pixel high: one path, for a page with a thousand such charts."""
+    tall = ((at, max(value or 0, 1)) for at, value in enumerate(_heights(values, height)))
+    return "".join(f"M{at * step} {height}v-{value:g}h{width}v{value:g}" for at, value in tall)
+
+
 _FILTERS: Final[Mapping[str, Callable[..., object]]] = {
     "number": _number,
     "size": _size,
@@ -167,4 +180,5 @@ _FILTERS: Final[Mapping[str, Callable[..., object]]] = {
     "settings": _settings,
     "in_engine": reports.engine_name,
     "heights": _heights,
+    "columns": _columns,
 }

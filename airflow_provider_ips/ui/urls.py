@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -14,7 +15,7 @@ APP_PREFIX: Final = "/ips"
 def record_page(dag_id: str, run_id: str, task_id: str, map_index: int | None = None) -> str:
     """Return the URL of a capture's record page: for a mapped task all instances, unless one is named."""
     query = "" if map_index is None or map_index < 0 else "?" + urlencode({"map_index": map_index})
-    return f"{_root()}{APP_PREFIX}/captures/{_path(dag_id, run_id, task_id)}{query}"
+    return f"{prefix()}{APP_PREFIX}/captures/{_path(dag_id, run_id, task_id)}{query}"
 
 
 _ICON: Final = (
@@ -30,7 +31,7 @@ def external_views() -> list[dict[str, Any]]:
     light, dark = (f"data:image/svg+xml,{quote(_ICON.format(colour))}" for colour in _ICON_COLOURS)
     # From Airflow 3.3 on the entry is in the navigation itself, and below it among the plugins.
     common = {"name": "Incremental", "icon": light, "icon_dark_mode": dark, "nav_top_level": True}
-    start = f"{_root()}{APP_PREFIX}"
+    start = f"{prefix()}{APP_PREFIX}"
     places = (
         ("nav", "incremental", f"{start}/"),
         ("dag", "incremental-dag", f"{start}/dags/{{DAG_ID}}"),
@@ -41,42 +42,42 @@ def external_views() -> list[dict[str, Any]]:
 
 def overview_page() -> str:
     """Return the URL of the page *Incremental*."""
-    return f"{_root()}{APP_PREFIX}/"
+    return f"{prefix()}{APP_PREFIX}/"
 
 
 def consumer_page(dag_id: str, consumer: str) -> str:
     """Return the URL of a consumer's page. Rights are checked on the DAG, so it is in the path."""
-    return f"{_root()}{APP_PREFIX}/consumers/{_path(dag_id)}?" + urlencode({"consumer": consumer})
+    return f"{prefix()}{APP_PREFIX}/consumers/{_path(dag_id)}?" + urlencode({"consumer": consumer})
 
 
 def tables_page() -> str:
     """Return the URL of the list of sources."""
-    return f"{_root()}{APP_PREFIX}/tables"
+    return f"{prefix()}{APP_PREFIX}/tables"
 
 
 def table_page(dag_id: str, table: str) -> str:
     """Return the URL of the page of a source, for those who may read a DAG that captures from it."""
-    return f"{_root()}{APP_PREFIX}/tables/{_path(dag_id)}?" + urlencode({"table": table})
+    return f"{prefix()}{APP_PREFIX}/tables/{_path(dag_id)}?" + urlencode({"table": table})
 
 
 def stages_page() -> str:
     """Return the URL of the graph of DAGs that feed each other."""
-    return f"{_root()}{APP_PREFIX}/stages"
+    return f"{prefix()}{APP_PREFIX}/stages"
 
 
 def action_page(dag_id: str, consumer: str, action: str) -> str:
     """Return the URL of an action on a consumer: it is shown by GET, and done by POST."""
-    return f"{_root()}{APP_PREFIX}/consumers/{_path(dag_id, action)}?" + urlencode({"consumer": consumer})
+    return f"{prefix()}{APP_PREFIX}/consumers/{_path(dag_id, action)}?" + urlencode({"consumer": consumer})
 
 
 def shared_action_page(action: str) -> str:
     """Return the URL of an action that concerns all consumers."""
-    return f"{_root()}{APP_PREFIX}/{action}"
+    return f"{prefix()}{APP_PREFIX}/{action}"
 
 
 def dag_page(dag_id: str) -> str:
     """Return the URL of Airflow's page of a DAG."""
-    return f"{_root()}/dags/{_path(dag_id)}"
+    return f"{prefix()}/dags/{_path(dag_id)}"
 
 
 def definition_page(dag_id: str, task_id: str) -> str:
@@ -86,7 +87,7 @@ def definition_page(dag_id: str, task_id: str) -> str:
 
 def run_page(dag_id: str, run_id: str) -> str:
     """Return the URL of Airflow's page of a run."""
-    return f"{_root()}/dags/{_path(dag_id)}/runs/{_path(run_id)}"
+    return f"{prefix()}/dags/{_path(dag_id)}/runs/{_path(run_id)}"
 
 
 def task_page(dag_id: str, run_id: str, task_id: str, map_index: int) -> str:
@@ -97,15 +98,17 @@ def task_page(dag_id: str, run_id: str, task_id: str, map_index: int) -> str:
 
 def assets_page() -> str:
     """Return the URL of Airflow's list of assets."""
-    return f"{_root()}/assets"
+    return f"{prefix()}/assets"
 
 
 def login_page(back_to: str) -> str:
     """Return the URL of Airflow's login page, which leads back afterwards."""
-    return f"{_root()}/api/v2/auth/login?{urlencode({'next': back_to})}"
+    return f"{prefix()}/api/v2/auth/login?{urlencode({'next': back_to})}"
 
 
-def _root() -> str:
+@cache
+def prefix() -> str:
+    """Return the path under which a proxy serves this Airflow. Looked up once: a page has thousands of links."""
     return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
 
 

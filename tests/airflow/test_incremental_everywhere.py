@@ -30,11 +30,11 @@ def test_no_route_answers_without_a_login_or_without_rights(airflow_app, client,
         assert "db.pages_guarded" not in answer.text
 
 
-def test_airflow_shows_the_pages_in_its_navigation_and_in_tabs(client, monkeypatch):
+def test_airflow_shows_the_pages_in_its_navigation_and_in_tabs(client, serve_below):
     from airflow_provider_ips.ui.urls import external_views
 
     (plugin,) = (p for p in client("/api/v2/plugins").json()["plugins"] if p["name"] == "ips")
-    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://example.org/team/airflow/")
+    serve_below("/team/airflow")
 
     assert [(view["destination"], view["href"]) for view in plugin["external_views"]] == [
         ("nav", "/ips/"),

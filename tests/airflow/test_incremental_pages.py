@@ -276,9 +276,9 @@ def test_a_thousand_consumers_take_few_queries(client, run_dag):
     assert len(queries) < 50
 
 
-def test_links_lead_out_of_the_frame_and_know_the_prefix(client, story, monkeypatch):
+def test_links_lead_out_of_the_frame_and_know_the_prefix(client, story, serve_below):
     story.run(story("pages_links"))
-    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://example.org/team/airflow/")
+    serve_below("/team/airflow")
 
     answer = client(consumer_page("pages_links"))
 

@@ -346,9 +346,9 @@ def test_what_has_left_no_record_has_no_links(api, story):
     assert links_of(api, ran, "capture") == links_of(api, ran, "commit") == {}
 
 
-def test_links_know_the_prefix_under_which_a_proxy_shows_airflow(api, story, monkeypatch):
+def test_links_know_the_prefix_under_which_a_proxy_shows_airflow(api, story, serve_below):
     ran = story.run()
-    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://example.org/team/airflow/")
+    serve_below("/team/airflow")
 
     assert links_of(api, ran, "capture") == {
         "Capture record": f"/team/airflow{page_of(ran)}",
