@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final, Literal
 
 SECTION: Final = "ips"
-CAPTURE_MODES: Final = ("ICDC", "BRANCH")
+CAPTURE_MODES: Final = ("ICDC", "BRANCH", "RANGE")
 STORES: Final = ("variable", "iceberg")
 """The names of the stores that keep checkpoints."""
 
@@ -72,8 +72,8 @@ CAPTURE_MODE: Final = Option(
     default="ICDC",
     example="BRANCH",
     description=(
-        "How captures that name no ``capture_mode`` hand over their rows: ``ICDC``, as tables of their own, or\n"
-        "``BRANCH``, as branches of their sources.\n"
+        "How captures that name no ``capture_mode`` hand over their rows: ``ICDC``, as tables of their own,\n"
+        "``BRANCH``, as branches of their sources, or ``RANGE``, as ranges that Spark reads by itself.\n"
     ),
 )
 LEASE: Final = Option(

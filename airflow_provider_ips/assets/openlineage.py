@@ -96,7 +96,12 @@ def capture_lineage(record: CaptureRecord) -> OperatorLineage:
     conn_id = record.context.iceberg_conn_id
     return OperatorLineage(
         inputs=[_input(conn_id, source) for source in record.sources],
-        outputs=[_captured(conn_id, source, table) for source in record.sources for table in source.icdc_tables],
+        outputs=[
+            _captured(conn_id, source, table)
+            for source in record.sources
+            if source.captured_range is None  # the job reads the source itself
+            for table in source.icdc_tables
+        ],
         run_facets={FACET: _run_facet(record)},
     )
 
@@ -195,7 +200,7 @@ def _source_facts(source: SourceRecord) -> dict[str, Any]:
         "kind": source.kind.value,
         "from": None if start is None or start.snapshot_id is None else str(start.snapshot_id),
         "to": str(source.to_inclusive.snapshot_id),
-        "capturedTable": source.icdc_table,
+        "capturedTable": source.icdc_table if source.captured_range is None else None,
         "beforeTable": source.before_table,
         "captured": _volume(source.captured),
         "wholeTable": _volume(source.table),

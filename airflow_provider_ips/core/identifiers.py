@@ -30,6 +30,7 @@ MAX_VARIABLE_KEY = 250
 BRANCH_PREFIX: Final = "ips_"
 _PLACES_AFTER_MAIN: Final = (11, 15)
 _BRANCH_NAME: Final = re.compile(rf"(?P<table>.+)\.branch_(?P<branch>{BRANCH_PREFIX}[a-z0-9_]+)")
+_RANGE_NAME: Final = re.compile(r"(?P<table>.+)\.ips_range_(?:empty|(?:to|(?P<after>[0-9]+))_(?P<to>[0-9]+))")
 
 XCOM_KEY_PATTERN = re.compile(r"[A-Za-z0-9_.\-]+")
 _UNREADABLE = re.compile(r"[^a-z0-9]+")
@@ -177,6 +178,61 @@ class CapturedBranch:
 
     def __str__(self) -> str:
         return f"{self.table}.branch_{self.branch}"
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedRange:
+    """A range that an engine reads from the source by itself, and the name that stands for it in records.
+
+    No engine knows that name: a job that takes it for a table fails, where the source's own name would let it read all.
+
+        db.t.ips_range_12_15      what was appended after snapshot 12, up to snapshot 15
+        db.t.ips_range_to_15      all rows as of snapshot 15
+        db.t.ips_range_empty      no row
+    """
+
+    table: str
+    after: int | None
+    to: int | None
+
+    @classmethod
+    def parse(cls, name: str) -> Self | None:
+        """Read the name; None for that of a table or a branch."""
+        match = _RANGE_NAME.fullmatch(name)
+        if match is None:
+            return None
+        after, to = (None if match[end] is None else int(match[end]) for end in ("after", "to"))
+        return cls(match["table"], after, to)
+
+    @property
+    def read_options(self) -> dict[str, str] | None:
+        """The options with which Spark reads the range; None if there is no row to read."""
+        if self.to is None:
+            return None
+        if self.after is None:
+            return {"versionAsOf": str(self.to)}
+        return {"start-snapshot-id": str(self.after), "end-snapshot-id": str(self.to)}
+
+    def as_sql(self, engine_catalog: str | None) -> str:
+        """The range as a subquery of Spark SQL, to be used where the name of a table was."""
+        table = f"{engine_catalog}.{self.table}" if engine_catalog else self.table
+        if self.to is None:
+            clause = "LIMIT 0"
+        elif self.after is None:
+            clause = f"VERSION AS OF {self.to}"
+        else:
+            options = ", ".join(f"`{key}` = '{value}'" for key, value in (self.read_options or {}).items())
+            clause = f"WITH ({options})"
+        return f"(SELECT * FROM {table} {clause})"  # noqa: S608 - names and numbers of this capture
+
+    def __str__(self) -> str:
+        end = "empty" if self.to is None else f"to_{self.to}" if self.after is None else f"{self.after}_{self.to}"
+        return f"{self.table}.ips_range_{end}"
+
+
+def is_icdc_table(name: str) -> bool:
+    """Tell the name of a table of its own from those of a branch and a range of the source."""
+    return CapturedBranch.parse(name) is None and CapturedRange.parse(name) is None
 
 
 def name_digest(consumer: str) -> str:

@@ -130,6 +130,11 @@ def source_keys(source: SourceTable, settings: CaptureSettings) -> list[str]:
     return [source.xcom_key, *(f"{source.xcom_key}.{name}" for name in ("from", "to", *before))]
 
 
+def range_keys(source: SourceTable) -> list[str]:
+    """The further XCom keys of a source in mode RANGE: Spark's options, and the same as one text."""
+    return [f"{source.xcom_key}.{name}" for name in ("options", "options_json")]
+
+
 def parse_sources(value: object, defaults: CaptureSettings) -> tuple[SourceTable, ...]:
     """Read ``source_tables``: a string, a SourceTable, or a list of either. Order is kept."""
     entries: Iterable[Any] = value if isinstance(value, list | tuple) else (value,)
@@ -145,7 +150,7 @@ def parse_sources(value: object, defaults: CaptureSettings) -> tuple[SourceTable
             for column in settings.range_columns
             for bound in ("lower", "upper")
         ]
-        keys += source_keys(source, settings)[1:]
+        keys += [*source_keys(source, settings)[1:], *range_keys(source)]
     _refuse_duplicates([*keys, *RESERVED_KEYS], what="XCom key")
     return sources
 

@@ -13,7 +13,8 @@ from airflow.sdk import TaskGroup, XComArg
 from airflow_provider_ips import config, dag_graph
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.identifiers import TableIdentifier
-from airflow_provider_ips.core.settings import SourceTable
+from airflow_provider_ips.core.planning.incremental_reads import refuse_for_range
+from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
 from airflow_provider_ips.runs.evidence import STAMP, TARGET_EVIDENCE
 
 if TYPE_CHECKING:
@@ -38,17 +39,27 @@ def check_mode(capture: CaptureTask) -> None:
     check_choice("capture_mode", capture.capture_mode, (None, *config.CAPTURE_MODES))
     if capture.lease is not None:
         config.check_lease(capture.lease)
+    places = [name for name in ("icdc_namespace", "icdc_location") if getattr(capture, name) is not None]
+    lease = ["lease"] if capture.lease is not None else []
     wrong = {
-        "BRANCH": [name for name in ("icdc_namespace", "icdc_location") if getattr(capture, name) is not None],
-        "ICDC": ["lease"] if capture.lease is not None else [],
+        "BRANCH": places,
+        "ICDC": lease,
+        "RANGE": [*places, *lease],
     }.get(capture.capture_mode or "", [])
     if wrong:
         raise InputError(
             f"{' and '.join(wrong)} contradict capture_mode={capture.capture_mode!r}",
             consequence="A branch is where its source is, and holds files for a time; an ICDC table has a place of its "
-            "own, and holds none",
-            remedy=f"leave out {' and '.join(wrong)}, or choose the other mode",
+            "own, and holds none; a range is nothing but two snapshots of the source",
+            remedy=f"leave out {' and '.join(wrong)}, or choose another mode",
         )
+
+
+def check_range(capture: CaptureTask, settings: Iterable[CaptureSettings]) -> None:
+    """Refuse a capture in mode RANGE whose rows no engine could read by itself."""
+    if capture.capture_mode == "RANGE":
+        for each in settings:
+            refuse_for_range(each, has_filter=capture.backfill_partitions is not None)
 
 
 def check_names(capture: CaptureTask) -> None:

@@ -19,7 +19,7 @@ from airflow.sdk.definitions.mappedoperator import MappedOperator
 from airflow_provider_ips import dag_graph
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.identifiers import did_you_mean
-from airflow_provider_ips.core.settings import CAPTURE_KEYS, source_keys
+from airflow_provider_ips.core.settings import CAPTURE_KEYS, range_keys, source_keys
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -53,6 +53,7 @@ def check_wiring(dag: DAG) -> None:
         if other is not pair.commit:
             raise _second_commit(pair, other)
         _check_order(pair)
+        _check_retention(pair)
         _check_instances(pair)
         _check_teardowns(pair)
         _check_required(dag, pair)
@@ -101,6 +102,16 @@ def _check_order(pair: Pair) -> None:
             f"capture {pair.capture.task_id!r} is not upstream of its commit {pair.commit.task_id!r}",
             consequence="The commit could run first, and move the checkpoint past rows that were not processed",
             remedy=f"add {pair.capture.task_id} >> … >> {pair.commit.task_id}",
+        )
+
+
+def _check_retention(pair: Pair) -> None:
+    retention = dag_graph.argument(pair.commit, "icdc_retention")
+    if dag_graph.argument(pair.capture, "capture_mode") == "RANGE" and retention != "next_commit":
+        raise InputError(
+            f"icdc_retention={retention!r} of {pair.commit.task_id!r} does not go with capture_mode='RANGE'",
+            consequence="There is no table that could be kept or dropped",
+            remedy="leave it out, or choose another mode",
         )
 
 
@@ -294,4 +305,8 @@ def _check_key(task: Operator, capture: Operator, key: str) -> None:
 
 def _pushed_by(capture: Operator) -> list[str]:
     """The keys of a capture's sources; nothing if the sources are known at run time only."""
-    return [key for source, settings in dag_graph.checked_sources(capture) for key in source_keys(source, settings)]
+    sources = dag_graph.checked_sources(capture)
+    keys = [key for source, settings in sources for key in source_keys(source, settings)]
+    # The configuration, which is read when the task runs, may choose the mode.
+    may_be_range = dag_graph.argument(capture, "capture_mode") in (None, "RANGE")
+    return [*keys, *(key for source, _ in sources for key in range_keys(source) if may_be_range)]

@@ -10,6 +10,7 @@ from airflow_provider_ips.core.history.selections import CapturePlan
 from airflow_provider_ips.core.history.snapshots import position_of
 from airflow_provider_ips.core.identifiers import CapturedBranch, Source, digest
 from airflow_provider_ips.core.lineage.expired_history import position_from_manifests, position_from_old_metadata
+from airflow_provider_ips.core.planning.incremental_reads import range_to_read, refuse_for_range
 from airflow_provider_ips.core.planning.plan import plan_between, plan_capture, with_evidence
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Kind
@@ -18,6 +19,7 @@ from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
 from airflow_provider_ips.iceberg.branches.captures import PreparedBranches, check_source
 from airflow_provider_ips.iceberg.gc_pause import gc_paused
 from airflow_provider_ips.iceberg.icdc.namespace import check_icdc_namespace
+from airflow_provider_ips.iceberg.icdc.ranges import PreparedRange
 from airflow_provider_ips.iceberg.icdc.tables import PreparedIcdc, prepare_icdc
 from airflow_provider_ips.iceberg.partitions.narrowing import narrow, nothing_selected, refuse_moved_rows
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource, open_source, position_at
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 ICDC: Final = "ICDC"
 BRANCH: Final = "BRANCH"
+RANGE: Final = "RANGE"
+_KINDS: Final = {ICDC: PreparedIcdc, BRANCH: PreparedBranches, RANGE: PreparedRange}
 
 
 @gc_paused()
@@ -56,8 +60,10 @@ def capture(  # noqa: PLR0913 - the options of a capture, by keyword
     :param catalog: a PyIceberg catalog
     :param table: the source, as ``namespace.table``
     :param into: the ICDC table to make, as ``namespace.table``. No data file is copied or opened. In mode ``"BRANCH"``
-        it may be left out: the branch is named ``ips_…``, and by ``into`` if several captures of one range are wanted
-    :param mode: ``"ICDC"``, or ``"BRANCH"``: the rows are in a branch of the source, which the record names
+        it may be left out: the branch is named ``ips_…``, and by ``into`` if several captures of one range are wanted.
+        In mode ``"RANGE"`` it has no effect
+    :param mode: ``"ICDC"``; or ``"BRANCH"``: the rows are in a branch of the source, which the record names; or
+        ``"RANGE"``: nothing is made, and the record has the ``read_options`` by which Spark reads the rows
     :param since: the snapshot after which to capture; or the ``to_inclusive`` of an earlier record, which can be used
         even if that snapshot has expired; None for all live files
     :param until: the last snapshot to capture; None for the head of the branch
@@ -67,6 +73,8 @@ def capture(  # noqa: PLR0913 - the options of a capture, by keyword
     :param settings: any of :class:`~airflow_provider_ips.core.settings.CaptureSettings`
     """
     wanted = CaptureSettings(**settings)
+    if mode == RANGE:
+        refuse_for_range(wanted, has_filter=partitions is not None)
     source = open_source(catalog, Source(table, branch))
     start = since if isinstance(since, Position) else _start(source, _snapshot_id("since", since))
     plan = with_evidence(source, _plan(source, start, _snapshot_id("until", until), wanted))
@@ -88,7 +96,7 @@ def capture(  # noqa: PLR0913 - the options of a capture, by keyword
         identity={"into": names[0], **({} if partitions is None else {"partitions": partitions})},
         location=location,
         for_preview=dry_run,
-        as_kind=PreparedBranches if mode == BRANCH else PreparedIcdc,
+        as_kind=_KINDS[mode],
     )
     if isinstance(prepared, PreparedBranches) and lease is not None:
         prepared = replace(prepared, lease=lease)
@@ -115,15 +123,17 @@ def _names(
                 remedy='give into="namespace.table" and no lease, or mode="BRANCH"',
             )
         return into, f"{into}_before"
-    if mode != BRANCH:
-        raise InputError(f"mode={mode!r} is unknown", remedy='use "ICDC" or "BRANCH"')
-    check_source(catalog, source)
-    if location is not None:
+    if mode not in _KINDS:
+        raise InputError(f"mode={mode!r} is unknown", remedy='use "ICDC", "BRANCH" or "RANGE"')
+    if location is not None or (mode == RANGE and lease is not None):
         raise InputError(
-            f"location={location!r} does not fit mode BRANCH",
-            consequence="A branch is where its source is",
+            f"location={location!r} or lease={lease!r} does not fit mode {mode}",
+            consequence="A branch is where its source is; a range, too, and it holds no files",
             remedy="leave it out",
         )
+    if mode == RANGE:
+        return str(range_to_read(source, plan)), ""
+    check_source(catalog, source)
     named = into or digest(plan.selection, settings.selection_rules, str(plan.to_inclusive.snapshot_id))
     names = (CapturedBranch.of_capture(Source(source.name, source.branch), named, role) for role in ("", "before"))
     return str(next(names)), str(next(names))

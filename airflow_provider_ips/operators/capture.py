@@ -9,7 +9,13 @@ from airflow.sdk import SkipMixin
 
 from airflow_provider_ips import config, dag_graph
 from airflow_provider_ips.core.settings import CaptureSettings, parse_sources, parse_target_lag
-from airflow_provider_ips.dag_checks.arguments import check_choice, check_mode, check_names, read_source_dicts
+from airflow_provider_ips.dag_checks.arguments import (
+    check_choice,
+    check_mode,
+    check_names,
+    check_range,
+    read_source_dicts,
+)
 from airflow_provider_ips.dag_checks.completion import complete_read_dag, complete_running_dag
 from airflow_provider_ips.dag_checks.stages import refuse_no_chunk
 from airflow_provider_ips.dag_checks.trigger_rules import refuse_to_skip_in_part
@@ -59,9 +65,10 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
     :param iceberg_conn_id: The :ref:`Iceberg connection id<howto/connection:iceberg>` of the catalog. (templated)
     :param consumer: The name of the checkpoint. The default, ``<dag_id>.<task_id>``, belongs to this task alone; a
         mapped capture adds its sources. A name that is given explicitly survives renaming. (templated)
-    :param capture_mode: How the captured files are handed over: ``"ICDC"``, as tables of their own; or ``"BRANCH"``
+    :param capture_mode: How the captured files are handed over: ``"ICDC"``, as tables of their own; ``"BRANCH"``
         (experimental), as branches of their sources, which hold the files until the commit, and need the right to
-        commit to the source. The default is ``[ips] capture_mode``, which is ``"ICDC"``.
+        commit to the source; or ``"RANGE"`` (experimental), as ranges that Spark reads from the sources by itself,
+        refused where it would read them otherwise. The default is ``[ips] capture_mode``, which is ``"ICDC"``.
     :param lease: With ``"BRANCH"``, how long files of the source are held at most; the default is ``[ips] lease``.
     :param data_operations: Which operations are captured: ``("append",)``, the log of appends; or all three,
         ``("append", "overwrite", "delete")``, the net change, with what the rows were before in ``<source>.before``.
@@ -221,7 +228,9 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
         if is_template(self.source_tables):
             return ()
         sources = parse_sources(read_source_dicts(self.source_tables), defaults)
-        return tuple((source, source.settings(defaults)) for source in sources)
+        settings = tuple((source, source.settings(defaults)) for source in sources)
+        check_range(self, [each for _, each in settings])
+        return settings
 
     @at_once()
     def execute(self, context: Context) -> None:

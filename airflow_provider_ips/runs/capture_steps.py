@@ -23,14 +23,15 @@ from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceR
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.history.selections import CapturePlan, selection_mark
-from airflow_provider_ips.core.identifiers import CapturedBranch, Source
+from airflow_provider_ips.core.identifiers import CapturedBranch, CapturedRange, Source, is_icdc_table
+from airflow_provider_ips.core.planning.incremental_reads import range_to_read
 from airflow_provider_ips.core.planning.uncommitted import ALL_COMMITTED, UncommittedCaptures
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.results.capture_record import CaptureContext, CaptureRecord, ChunkReference, SourceRecord
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
 from airflow_provider_ips.iceberg.icdc.tables import PreparedIcdc
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
-from airflow_provider_ips.runs.request import BRANCH, CaptureRequest
+from airflow_provider_ips.runs.request import BRANCH, RANGE, CaptureRequest
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -175,6 +176,8 @@ def marks(request: CaptureRequest, sources: Sequence[PlannedSource]) -> list[str
 
 def _new_range(request: CaptureRequest, source: PlannedSource, capture_id: str, *, has_tables: bool) -> SourceRange:
     def table_name(role: str) -> str:
+        if request.mode == RANGE:
+            return str(range_to_read(source.history, source.plan))
         return request.name_of(source.table.source, capture_id, role)
 
     return SourceRange(
@@ -200,7 +203,7 @@ def _prepare(
     from airflow_provider_ips.iceberg.icdc.namespace import check_icdc_namespace
     from airflow_provider_ips.iceberg.icdc.tables import prepare_icdc
 
-    tables = [r.icdc_table for r in ranges if r.icdc_table is not None and CapturedBranch.parse(r.icdc_table) is None]
+    tables = [r.icdc_table for r in ranges if r.icdc_table is not None and is_icdc_table(r.icdc_table)]
     for namespace in {table.rpartition(".")[0] for table in tables}:
         check_icdc_namespace(catalog, namespace)
     prepared = [
@@ -230,10 +233,12 @@ def _prepare(
 def _kind_of(request: CaptureRequest, taken: SourceRange) -> type[PreparedIcdc]:
     """What a range becomes. A retry makes what its first attempt did, though the mode may have changed since."""
     from airflow_provider_ips.iceberg.branches.captures import PreparedBranches
+    from airflow_provider_ips.iceberg.icdc.ranges import PreparedRange
 
-    if taken.icdc_table is None:
-        return PreparedBranches if request.mode == BRANCH else PreparedIcdc
-    return PreparedIcdc if CapturedBranch.parse(taken.icdc_table) is None else PreparedBranches
+    name = taken.icdc_table
+    is_branch = request.mode == BRANCH if name is None else CapturedBranch.parse(name) is not None
+    is_range = request.mode == RANGE if name is None else CapturedRange.parse(name) is not None
+    return PreparedBranches if is_branch else PreparedRange if is_range else PreparedIcdc
 
 
 def _refuse_unknown_bounds(source: PlannedSource, ready: PreparedIcdc) -> None:
@@ -262,7 +267,7 @@ def record_of(
     return CaptureRecord(
         capture_id=capture_id,
         consumer=request.consumer,
-        mode=BRANCH if any(source.mode == BRANCH for source in sources) else request.mode,
+        mode=next((source.mode for source in sources if source.icdc_table is not None), request.mode),
         sources=tuple(sources),
         context=CaptureContext(
             run=request.run,

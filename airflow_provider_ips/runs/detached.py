@@ -31,7 +31,7 @@ from airflow_provider_ips.runs.capture_steps import (
     publish,
     write_over,
 )
-from airflow_provider_ips.runs.request import BRANCH, CaptureRequest
+from airflow_provider_ips.runs.request import BRANCH, RANGE, CaptureRequest
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -95,11 +95,14 @@ class DetachedRange(CaptureKind):
         return PlannedSource(table=table, settings=settings, history=history, plan=plan, start=plan.from_exclusive)
 
     def _earlier_end(self, history: IcebergSource, table: SourceTable) -> Position | None:
-        """Look at both tables: ``before`` is made first, so an attempt that died in between left that one only."""
+        """Look at both tables: ``before`` is made first, so an attempt that died in between left that one only.
+
+        In mode RANGE none is made, and a run that is cleared captures up to the head of then.
+        """
         from airflow_provider_ips.iceberg.icdc.earlier_attempt import earlier_end
         from airflow_provider_ips.iceberg.source.iceberg_source import position_at
 
-        if self.request.run_request.dry_run:
+        if self.request.run_request.dry_run or self.request.mode == RANGE:
             return None
         names = [self._detached.table_name(table.source, role) for role in ("", "before")]
         ends = (earlier_end(self.catalog, history, name, capture_id=self.capture_id) for name in names)

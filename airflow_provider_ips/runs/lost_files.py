@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_provider_ips import dag_graph
 from airflow_provider_ips.core.errors import IpsError
-from airflow_provider_ips.core.identifiers import CapturedBranch
+from airflow_provider_ips.core.identifiers import CapturedBranch, CapturedRange
 from airflow_provider_ips.core.positions import format_time
 from airflow_provider_ips.runs import environment
 from airflow_provider_ips.runs.evidence import SUCCESS, instance_states
@@ -84,6 +84,13 @@ def _losses(context: Context) -> Iterator[tuple[LossReport, str | None]]:
                     yield losses, record.context.engine_catalog
                 elif CapturedBranch.parse(table) is not None:
                     log.error("%s", _removed(table, source))
+                elif CapturedRange.parse(table) is not None:
+                    log.info(
+                        "%s stands for snapshots of %s, which the engine reads by itself. If they were expired, clear "
+                        "the capture with its downstream tasks: it captures again, or says which rows are lost.",
+                        table,
+                        source.source,
+                    )
 
 
 def _removed(branch: str, source: SourceRecord) -> str:

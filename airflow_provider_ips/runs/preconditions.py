@@ -32,7 +32,7 @@ from airflow_provider_ips.runs.capture_steps import PlannedSource
 from airflow_provider_ips.runs.claims import fail_or_wait, open_claims, unnamed_target
 from airflow_provider_ips.runs.environment import open_named_store
 from airflow_provider_ips.runs.evidence import BEGUN, ENDED, named_targets, newer_stamp, task_states
-from airflow_provider_ips.runs.request import BRANCH, CaptureRequest
+from airflow_provider_ips.runs.request import BRANCH, RANGE, CaptureRequest
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG, Context
@@ -207,7 +207,9 @@ def refuse_if_set_back(
 
     It was an older one that was restored, or it was lost. ICDC tables show it, and stamps in the targets.
     """
-    found = (_newer_branch if request.mode == BRANCH else _newer_table)(request, catalog, checkpoint)
+    found = None
+    if request.mode != RANGE:  # of ranges there is nothing to find
+        found = (_newer_branch if request.mode == BRANCH else _newer_table)(request, catalog, checkpoint)
     if found is not None and request.mode == BRANCH:
         others = f"if all is right, remove {found} by drop_icdc; if another Airflow makes such branches, give each its "
         raise _set_back(request, checkpoint, f"has made {found}", others + "own consumer")

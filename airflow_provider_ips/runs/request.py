@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_ips import config
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.identifiers import CapturedBranch, icdc_table_name
+from airflow_provider_ips.core.planning.incremental_reads import refuse_for_range
 from airflow_provider_ips.core.requests.request import LIMITS, PREFIX, RunKind, RunRequest
 from airflow_provider_ips.runs import environment
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 BRANCH = "BRANCH"
+RANGE = "RANGE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +56,14 @@ class CaptureParameters:
     target_lag_s: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a place for ICDC tables where the configuration chose branches."""
-        if self.mode == BRANCH and (self.icdc_namespace or self.icdc_location):
+        """Refuse what does not go with a mode that the configuration chose."""
+        if self.mode == RANGE:
+            for _, settings in self.sources:
+                refuse_for_range(settings)
+        if self.mode in (BRANCH, RANGE) and (self.icdc_namespace or self.icdc_location):
             raise InputError(
-                "icdc_namespace or icdc_location is set, and [ips] capture_mode is 'BRANCH'",
-                consequence="A branch is where its source is",
+                f"icdc_namespace or icdc_location is set, and [ips] capture_mode is {self.mode!r}",
+                consequence="A branch, or a range, is where its source is",
                 remedy='leave them out, or set capture_mode="ICDC" on the capture',
             )
 
@@ -73,7 +78,7 @@ class CaptureRequest:
     mode: str
     iceberg_conn_id: str
     icdc_namespace: str
-    """Of ICDC tables; not used in mode BRANCH."""
+    """Of ICDC tables; not used in the other modes."""
 
     icdc_location: str | None
     skip_if_empty: bool

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
 
-from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.identifiers import CapturedRange, Source
 from airflow_provider_ips.core.json_fields import JsonObject, SnapshotId, Stored, Words, read_object, write_object
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import ColumnRange, Decision, Kind, Verdict, Volume
@@ -70,8 +70,20 @@ class SourceRecord(JsonObject):
 
     @property
     def mode(self) -> str:
-        """Return ``"BRANCH"`` if the rows are in a branch of the source, else ``"ICDC"``."""
+        """Return ``"BRANCH"`` or ``"RANGE"`` if the rows are read from the source, else ``"ICDC"``."""
+        if self.captured_range is not None:
+            return "RANGE"
         return "ICDC" if self.captured_branch is None else "BRANCH"
+
+    @property
+    def captured_range(self) -> CapturedRange | None:
+        """Return what an engine reads by itself in mode RANGE, parsed from ``icdc_table``; None in the others."""
+        return None if self.icdc_table is None else CapturedRange.parse(self.icdc_table)
+
+    @property
+    def read_options(self) -> dict[str, str] | None:
+        """Return the options with which Spark reads the captured rows in mode RANGE; None if there are none."""
+        return None if self.captured_range is None else self.captured_range.read_options
 
     @property
     def branch(self) -> str | None:
@@ -80,7 +92,12 @@ class SourceRecord(JsonObject):
 
     @property
     def snapshot_id(self) -> int | None:
-        """Return the snapshot with the captured rows, for engines that read a snapshot by its id."""
+        """Return the snapshot with the captured rows, for engines that read a snapshot by its id.
+
+        In mode RANGE all rows of the table are in a snapshot, and those that were appended since another one are not.
+        """
+        if self.captured_range is not None:
+            return self.captured_range.to if self.captured_range.after is None else None
         return None if self.captured_branch is None else self.captured_branch.snapshot_id
 
     @property

@@ -34,7 +34,7 @@ from pyiceberg.table.update import (
 )
 
 from airflow_provider_ips.core.errors import CatalogError, IcdcConflictError, IpsError
-from airflow_provider_ips.core.identifiers import BRANCH_PREFIX, CapturedBranch
+from airflow_provider_ips.core.identifiers import BRANCH_PREFIX, CapturedBranch, CapturedRange
 from airflow_provider_ips.iceberg.foreign_errors import (
     foreign_errors,
     outcome_is_unknown,
@@ -227,6 +227,8 @@ def find_branches(table: str, metadata: TableMetadata) -> Iterator[FoundBranch]:
 
 def drop_icdc(catalog: Catalog, name: str) -> bool:
     """Drop what a capture made, an ICDC table or a branch of the source; False if there is nothing of that name."""
+    if CapturedRange.parse(name) is not None:
+        return False
     branch = CapturedBranch.parse(name)
     return leftovers.drop_icdc(catalog, name) if branch is None else remove_branch(catalog, branch)
 

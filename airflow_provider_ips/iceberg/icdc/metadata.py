@@ -14,7 +14,7 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.typedef import IcebergBaseModel
 
 from airflow_provider_ips.core.errors import IcdcConflictError
-from airflow_provider_ips.core.identifiers import CapturedBranch, Source, TableIdentifier, digest
+from airflow_provider_ips.core.identifiers import CapturedBranch, CapturedRange, Source, TableIdentifier, digest
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.results.capture_record import BranchRecord
 from airflow_provider_ips.iceberg.foreign_errors import translate_errors
@@ -143,7 +143,9 @@ class LoadedCapture:
 
 
 def load_capture(catalog: Catalog, name: str) -> LoadedCapture | None:
-    """Load a capture by the name that engines read; None if there is no such table or branch."""
+    """Load a capture by the name that engines read; None if there is no such table or branch, as for a range."""
+    if CapturedRange.parse(name) is not None:
+        return None
     branch = CapturedBranch.parse(name)
     table = load_if_exists(catalog, name if branch is None else branch.table)
     if table is None or (branch is not None and snapshot_of_branch(table.metadata, branch.branch) is None):

@@ -12,7 +12,7 @@ from airflow_provider_ips.core.errors import InputError, IpsError, UnsupportedTa
 from airflow_provider_ips.core.history.files import FileFacts, ManifestFacts, Status
 from airflow_provider_ips.core.history.selections import Selection, Take
 from airflow_provider_ips.core.history.snapshots import SnapshotFacts, head_position, logged_head
-from airflow_provider_ips.core.identifiers import CapturedBranch, Source, TableIdentifier
+from airflow_provider_ips.core.identifiers import CapturedBranch, CapturedRange, Source, TableIdentifier
 from airflow_provider_ips.core.lineage.named_positions import starting_position
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Volume
@@ -208,7 +208,13 @@ def open_source(catalog: Catalog, source: Source) -> IcebergSource:
 
 def open_captured(catalog: Catalog, name: str) -> IcebergSource:
     """Load what a capture has made by the name that engines read: an ICDC table, or a branch of the source."""
-    branch = CapturedBranch.parse(name)
+    branch, captured_range = CapturedBranch.parse(name), CapturedRange.parse(name)
+    if captured_range is not None:
+        raise InputError(
+            f"{name} is a range of {captured_range.table}, which engines read by themselves",
+            consequence="There is no table or branch that could be opened",
+            remedy="take the ranges of partitions from the record, or capture with mode ICDC or BRANCH",
+        )
     return open_source(catalog, Source(name) if branch is None else Source(branch.table, branch.branch))
 
 

@@ -6,10 +6,11 @@ first column. What is long, such as a verdict for each snapshot, is folded in a 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_provider_ips.core.identifiers import XCOM_KEY_PATTERN
+from airflow_provider_ips.core.identifiers import XCOM_KEY_PATTERN, CapturedRange
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Decision, Kind, Verdict, Volume
 from airflow_provider_ips.core.results.capture_record import CaptureRecord, SourceRecord
@@ -198,6 +199,10 @@ def xcoms_of(
     """
     for source, (_, settings) in zip(record.sources, sources, strict=True):
         yield source.key, engine_name(source.icdc_table, record.context.engine_catalog)
+        if record.mode == "RANGE":
+            # Not None, which a task cannot be given, and not {}, by which an engine would read the whole table.
+            options = source.read_options or False
+            yield from ((f"{source.key}.options", options), (f"{source.key}.options_json", json.dumps(options)))
         if settings.captures_changes:
             yield f"{source.key}.before", engine_name(source.before_table, record.context.engine_catalog)
         yield from positions_of(source)
@@ -225,7 +230,10 @@ def _snapshot(position: Position | None) -> str:
 
 
 def engine_name(icdc_table: str | None, engine_catalog: str | None) -> str | None:
-    """Put the name of the engine's catalog before the name of an ICDC table."""
+    """Put the name of the engine's catalog before the name of an ICDC table; write a range as a subquery."""
+    captured = None if icdc_table is None else CapturedRange.parse(icdc_table)
+    if captured is not None:
+        return captured.as_sql(engine_catalog)
     return f"{engine_catalog}.{icdc_table}" if engine_catalog and icdc_table else icdc_table
 
 

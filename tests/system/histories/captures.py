@@ -14,6 +14,7 @@ from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
 from airflow_provider_ips.iceberg import capture, drop_icdc
 from airflow_provider_ips.iceberg.source.iceberg_source import open_source, position_at
 from tests.kit.icdc import build_icdc
+from tests.system.histories.lake import CATALOG
 from tests.system.histories.readers import HistoryFailureError, as_read, by_pyiceberg, by_spark, compare
 from tests.system.histories.registry import CAPTURE, step
 from tests.system.histories.values import sql_literal
@@ -150,6 +151,23 @@ def capture_between(world: World, rng: Random) -> None:
     )
     if record is not None:
         check_rows(world, rng, record, due, Place(ledger=world.ledger, snapshot_id=since), head=until)
+        check_range(world, record, since=since, until=until, on_other_operation=passing)
+
+
+def check_range(world: World, record: SourceRecord, **options: Any) -> None:
+    """Let Spark read the same range by itself: the rows of the ICDC table, or a refusal."""
+    try:
+        ranged = capture(world.lake.catalog, world.name, mode="RANGE", **options)
+    except (RefusedOperationError, UnsupportedTableError):
+        world.tally["range: refused"] += 1
+        return
+    if (record.icdc_table is None) != (ranged.icdc_table is None):
+        raise HistoryFailureError(f"{record.icdc_table} is captured as {ranged.icdc_table}")
+    if record.icdc_table is None or ranged.captured_range is None:
+        return
+    found = by_spark(world, ranged.captured_range.as_sql(CATALOG), world.columns)
+    compare("Spark reads other rows by itself", found, by_spark(world, record.icdc_table, world.columns))
+    world.tally["range: exact"] += 1
 
 
 @step(CAPTURE, weight=1)

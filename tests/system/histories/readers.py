@@ -20,11 +20,12 @@ class HistoryFailureError(Exception):
 
 
 def by_spark(world: World, table: str, columns: Sequence[Column], condition: str = "") -> Counter[tuple[Any, ...]]:
-    """A table's rows, by columns that are asked for by name."""
+    """The rows of a table, or of a subquery, by columns that are asked for by name."""
     if table.startswith("icdc."):
         check_totals(world, table)
     names = ", ".join(c.name for c in columns)
-    return Counter(world.lake.sql(f"select {names} from {CATALOG}.{table} {condition}"))
+    found = table if table.startswith("(") else f"{CATALOG}.{table}"
+    return Counter(world.lake.sql(f"select {names} from {found} {condition}"))
 
 
 def by_pyiceberg(world: World, table: str, columns: Sequence[Column], **scan: Any) -> Counter[tuple[Any, ...]]:
