@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_ips import config
-from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
-from airflow_provider_ips.core.errors import CheckpointError, InputError, IpsError, StoreUnavailableError
-from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.errors import CheckpointError, InputError, StoreUnavailableError
 from airflow_provider_ips.core.positions import format_time
-from airflow_provider_ips.iceberg.branches.branch import FoundBranch
+from airflow_provider_ips.iceberg.branches.leases import FoundBranch
 from airflow_provider_ips.iceberg.icdc.leftovers import FoundIcdcTable
 from airflow_provider_ips.iceberg.storage.listing import StoredFile
 from airflow_provider_ips.maintenance.console import (
@@ -26,6 +23,7 @@ from airflow_provider_ips.maintenance.console import (
     may_write,
     open_stores,
 )
+from airflow_provider_ips.maintenance.leases import held
 from airflow_provider_ips.metrics import Measurement, send
 from airflow_provider_ips.runs.environment import now_ms, open_catalog
 
@@ -139,16 +137,11 @@ def _judged_branches(
 
     A branch whose lease has ended is removed though its checkpoint names it: that is what the lease is for.
     """
-    from airflow_provider_ips.iceberg.branches.branch import find_branches
-    from airflow_provider_ips.iceberg.source.iceberg_source import open_source_if_exists
+    from airflow_provider_ips.iceberg.branches.leases import find_leases
 
     names = {consumer for store in stores for consumer in store.consumers()}
     tables = {table for consumer in names for table in _needed_by(stores, consumer).sources}
-    found: list[FoundBranch] = []
-    for table in sorted(tables):
-        with suppress(IpsError):  # a source of another connection, or one that this one may not read
-            source = open_source_if_exists(catalog, Source(table))
-            found += [] if source is None else find_branches(table, source.metadata)
+    found = [branch for table in sorted(tables) for branch in find_leases(catalog, table) or ()]
     needed = {consumer: _needed_by(stores, consumer) for consumer in {branch.consumer for branch in found}}
     for branch in found:
         by = needed[branch.consumer]
@@ -197,24 +190,9 @@ def _needed_by(stores: Sequence[CheckpointStore], consumer: str) -> _Needed:
             return _Needed(problem=f"its consumer's checkpoint cannot be read: {error.problem}")
         if checkpoint is not None:
             has_checkpoint = True
-            tables.update(_named_by(checkpoint))
-            sources.update(source.table for source in _sources_of(checkpoint))
+            tables.update(checkpoint.needed_tables)
+            sources.update(source.table for source in checkpoint.sources)
     return _Needed(has_checkpoint=has_checkpoint, tables=frozenset(tables), sources=frozenset(sources))
-
-
-def _sources_of(checkpoint: Checkpoint) -> Iterator[Source]:
-    yield from (position.source for position in checkpoint.positions)
-    yield from (taken.source for capture in checkpoint.captures for taken in capture.ranges)
-
-
-def _named_by(checkpoint: Checkpoint) -> Iterator[str]:
-    """Tables that are pending or retained, and those of the newest capture, whose job may be cleared and run again."""
-    yield from checkpoint.retained
-    if checkpoint.pending is not None:
-        yield from checkpoint.pending.icdc_tables
-    wrote = [capture for capture in checkpoint.history if capture.wrote]
-    if wrote:
-        yield from wrote[-1].icdc_tables
 
 
 def _reason_to_keep(table: FoundIcdcTable, needed: _Needed, before_ms: int, *, without_checkpoint: bool) -> str:
@@ -262,7 +240,7 @@ def _branch_rows(plan: CleanUpPlan) -> list[Row]:
             "consumer": branch.consumer,
             "created_at": format_time(branch.made_at_ms),
             "delete": "yes" if removed else "no",
-            "reason": f"{reason}; held until {format_time(branch.held_until_ms)}",
+            "reason": f"{reason}; {held(branch)}",
         }
         for branch, reason, removed in plan.branches
     ]

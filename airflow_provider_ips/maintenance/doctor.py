@@ -28,7 +28,6 @@ from airflow_provider_ips.core.checkpoint.entries import SourcePosition
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
 from airflow_provider_ips.core.errors import CheckpointError, IpsError
 from airflow_provider_ips.core.identifiers import Source, variable_key
-from airflow_provider_ips.core.positions import format_time
 from airflow_provider_ips.maintenance.console import (
     DEFAULT_CONN_ID,
     ConnectionOptions,
@@ -37,6 +36,7 @@ from airflow_provider_ips.maintenance.console import (
     open_stores,
     open_variable_store,
 )
+from airflow_provider_ips.maintenance.leases import check_leases
 from airflow_provider_ips.maintenance.migration import check_migration
 from airflow_provider_ips.maintenance.server import last_dag
 from airflow_provider_ips.runs.environment import now_ms, open_catalog
@@ -120,25 +120,7 @@ def examine(console: Console, options: DoctorOptions, server: Server | None) -> 
         for checkpoint in (found for found in checkpoints.values() if connections[found.consumer] == conn_id):
             for entry in checkpoint.positions:
                 yield from _check_source(server, catalog, checkpoint, entry, writers)
-            yield from _check_leases(catalog, checkpoint)
-
-
-def _check_leases(catalog: Catalog, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Say how long captures of a consumer in branches of its sources hold files; nothing if there are none."""
-    from airflow_provider_ips.iceberg.branches.branch import find_branches
-    from airflow_provider_ips.iceberg.source.iceberg_source import open_source_if_exists
-
-    for table in sorted({position.source.table for position in checkpoint.positions}):
-        with suppress(IpsError):  # what is wrong with the source is a finding of its own
-            source = open_source_if_exists(catalog, Source(table))
-            held = [] if source is None else list(find_branches(table, source.metadata))
-            for branch in (found for found in held if found.consumer == checkpoint.consumer):
-                since, until = format_time(branch.made_at_ms), format_time(branch.held_until_ms)
-                if branch.held_until_ms < now_ms():
-                    finding = f"holds files since {since}, and its lease ended at {until}"
-                    yield Finding("lease", branch.name, Status.WARNING, finding, "remove it by `airflow ips gc`")
-                else:
-                    yield Finding("lease", branch.name, Status.OK, f"holds files since {since}, until {until}")
+            yield from check_leases(catalog, checkpoint)
 
 
 def _connection_of(consumer: str, options: DoctorOptions, server: Server | None) -> str:

@@ -21,6 +21,7 @@ from airflow_provider_ips.maintenance.console import (
     open_variable_store,
     read_existing,
 )
+from airflow_provider_ips.maintenance.leases import lease_columns, look_at_leases
 from airflow_provider_ips.runs.environment import now_ms
 
 if TYPE_CHECKING:
@@ -35,11 +36,19 @@ def list_consumers(console: Console, options: StoreOptions, *, server: Server | 
 
     :param server: Airflow's runs and stored DAGs; None in a task, which cannot see them.
     """
-    console.show(consumer_rows(open_store(console, options), server))
+    read = _read_rows(open_store(console, options), server)
+    leases = look_at_leases(options.conn_id, [checkpoint for _, checkpoint in read if checkpoint is not None])
+    for row, checkpoint in read if leases is not None else ():
+        row.update(lease_columns([] if checkpoint is None else sorted(checkpoint.needed_tables), leases or {}))
+    console.show([row for row, _ in read])
 
 
 def consumer_rows(store: VariableStore | IcebergStore, server: Server | None = None) -> list[Row]:
     """Make one row per document, each of which is read once."""
+    return [row for row, _ in _read_rows(store, server)]
+
+
+def _read_rows(store: VariableStore | IcebergStore, server: Server | None) -> list[tuple[Row, Checkpoint | None]]:
     read = [_listed(*document) for document in store.documents()]
     pending = {id(row): (c.consumer, c.pending.run) for row, c in read if c is not None and c.pending is not None}
     states = {} if server is None else server.states_of(run for _, run in pending.values())
@@ -47,7 +56,7 @@ def consumer_rows(store: VariableStore | IcebergStore, server: Server | None = N
         if id(row) in pending and row["problem"] is None:
             consumer, run = pending[id(row)]
             row["problem"] = _problem_of(consumer, run, states.get(run), server)
-    return [row for row, _ in read]
+    return read
 
 
 def _problem_of(consumer: str, run: RunIdentity, state: str | None, server: Server | None) -> str | None:
@@ -67,8 +76,13 @@ def _problem_of(consumer: str, run: RunIdentity, state: str | None, server: Serv
 
 
 def show(console: Console, options: ConsumerOptions) -> None:
-    """Print a consumer's position and pending range in each of its sources."""
-    console.show(source_rows(read_existing(open_store(console, options), options.consumer)))
+    """Print a consumer's position and pending range in each of its sources, and what its captures hold of it."""
+    checkpoint = read_existing(open_store(console, options), options.consumer)
+    rows, leases = source_rows(checkpoint), look_at_leases(options.conn_id, [checkpoint])
+    for row in rows if leases is not None else ():
+        names = [name for name in checkpoint.needed_tables if name.startswith(f"{row['source']}.branch_")]
+        row.update(lease_columns(names, leases or {}))
+    console.show(rows)
 
 
 def history(console: Console, options: ConsumerOptions) -> None:

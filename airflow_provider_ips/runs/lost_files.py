@@ -17,11 +17,12 @@ from airflow_provider_ips.runs import environment
 from airflow_provider_ips.runs.evidence import SUCCESS, instance_states
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from airflow.sdk import Context
+    from pyiceberg.catalog import Catalog
 
-    from airflow_provider_ips.core.results.capture_record import CaptureRecord, SourceRecord
+    from airflow_provider_ips.core.results.capture_record import BranchRecord, CaptureRecord, SourceRecord
     from airflow_provider_ips.iceberg.icdc.lost_files import LossReport
 
 
@@ -96,11 +97,44 @@ def _losses(context: Context) -> Iterator[tuple[LossReport, str | None]]:
 def _removed(branch: str, source: SourceRecord) -> str:
     """Say why the job found no branch of that name."""
     lease = source.captured_branch
-    until = "" if lease is None else f" (its lease ends at {format_time(lease.held_until_ms)})"
+    until = "" if lease is None else f" ({_end_of(lease, environment.now_ms())})"
     return (
         f"{branch} does not exist any more: it was removed while this task was to read it{until}. Give the capture a "
         "longer lease than the job takes, and clear it with its downstream tasks."
     )
+
+
+def _end_of(lease: BranchRecord, now_ms: int) -> str:
+    verb = "ended" if lease.held_until_ms < now_ms else "ends"
+    return f"its lease {verb} at {format_time(lease.held_until_ms)}"
+
+
+def tell_ended_leases(record: CaptureRecord, open_catalog: Callable[[], Catalog], now_ms: int) -> None:
+    """Log which branches had no lease any more when the commit came, and what became of them.
+
+    That does not stop the commit: a job that misses a branch or a file fails, and this one has succeeded.
+    """
+    from airflow_provider_ips.iceberg.icdc.metadata import load_capture
+
+    ended = [
+        (f"{source.source.table}.branch_{branch.branch}", branch)
+        for source in record.sources
+        for branch in (source.captured_branch, source.before_branch)
+        if branch is not None and branch.held_until_ms < now_ms
+    ]
+    for name, branch in ended:
+        try:
+            found = load_capture(open_catalog(), name)
+            now = "was removed" if found is None else "is still there, and may be removed at any time"
+        except Exception as error:  # noqa: BLE001 - only a remark depends on it
+            now = f"may have been removed ({error})"
+        log.warning(
+            "%s: %s, before this commit, and the branch %s. The job has succeeded, so it has found all files; another "
+            "one may not. Give the capture a longer lease than its job takes.",
+            name,
+            _end_of(branch, now_ms),
+            now,
+        )
 
 
 def _upstream_records(context: Context) -> Iterator[CaptureRecord]:

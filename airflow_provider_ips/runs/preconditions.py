@@ -187,7 +187,7 @@ def _newer_table(request: CaptureRequest, catalog: Catalog, checkpoint: Checkpoi
 
 
 def _newer_branch(request: CaptureRequest, catalog: Catalog, checkpoint: Checkpoint | None) -> str | None:
-    from airflow_provider_ips.iceberg.branches.branch import find_branches
+    from airflow_provider_ips.iceberg.branches.leases import find_branches
     from airflow_provider_ips.iceberg.source.iceberg_source import open_source
 
     known = set() if checkpoint is None else checkpoint.known_tables

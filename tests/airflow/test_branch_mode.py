@@ -191,6 +191,48 @@ def test_a_job_that_comes_too_late_is_told_why(lake, events, run_dag, caplog):
     assert "does not exist any more: it was removed while this task was to read it (its lease ends at" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("is_removed", "says"), [(True, "the branch was removed"), (False, "the branch is still there, and may be removed")]
+)
+def test_a_commit_after_the_end_of_the_lease_says_so(lake, events, job, run_dag, caplog, is_removed, says):
+    """The job has read its rows, so the checkpoint moves; the next job may be slower."""
+
+    def read(name):
+        job(name)
+        if is_removed:
+            clean_up(lake, plan_clean_up(lake, "icdc", [default_store()], before_ms=0))
+
+    dag_id = f"late_commit_{is_removed}".lower()
+    with DAG(dag_id, schedule=None) as dag:
+        captured = capturing("db.events", **BRANCH, lease=timedelta(milliseconds=1))
+        work = PythonOperator(task_id="work", python_callable=read, op_args=[captured.output["db.events"]])
+        captured >> work >> IpCommitOperator(task_id="commit", capture=captured)
+
+    ran = run_dag(dag)
+
+    assert (ran.states, job.seen) == (DONE, [[1, 2, 3]])
+    assert bool(branches(events)) is not is_removed
+    assert "its lease ended at" in caplog.text
+    assert f"before this commit, and {says}" in caplog.text
+    assert checkpoint_of(f"{dag_id}.capture").positions
+
+
+def test_a_job_that_fails_after_the_end_of_the_lease_is_told_when_it_ended(lake, events, job, run_dag, caplog):
+    """And not only that a branch is missing."""
+
+    def fail(name):
+        clean_up(lake, plan_clean_up(lake, "icdc", [default_store()], before_ms=0))
+        job(name)
+
+    with DAG("late_job", schedule=None) as dag:
+        captured = capturing("db.events", **BRANCH, lease=timedelta(milliseconds=1))
+        work = PythonOperator(task_id="work", python_callable=fail, op_args=[captured.output["db.events"]])
+        captured >> work >> IpCommitOperator(task_id="commit", capture=captured)
+    assert run_dag(dag).states["work"] == "failed"
+    assert "(its lease ended at" in caplog.text
+    assert "Give the capture a longer lease than the job takes" in caplog.text
+
+
 def test_a_checkpoint_that_was_set_back_is_refused(events, job, run_dag):
     """A branch of the consumer is newer than its checkpoint, and the checkpoint does not name it."""
     dag = incremental("set_back_branch", "db.events", job, capture=BRANCH)

@@ -1,7 +1,7 @@
 """`airflow ips doctor`: problems are found before a run meets them."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from airflow.sdk import DAG
@@ -9,6 +9,7 @@ from airflow.sdk import DAG
 from airflow_provider_ips import IpCommitOperator, iceberg_asset
 from airflow_provider_ips.checkpoints.variable import ServerVariables
 from airflow_provider_ips.core.identifiers import variable_key
+from airflow_provider_ips.runs.environment import now_ms
 from tests.checkpoints.test_cli import ips
 from tests.kit.airflow import sync
 from tests.kit.pipelines import Job, capturing, incremental
@@ -233,3 +234,52 @@ def test_a_namespace_that_cannot_be_written_is_found(ips, lake, events, run_dag,
 def test_a_connection_that_leads_nowhere_is_found(ips, consumer):
     rows = ips("doctor", "--conn-id", "nowhere", "--consumer", consumer).rows
     assert any(row["status"] == "problem" and "nowhere" in row["finding"] for row in rows)
+
+
+def in_branches(lake, run_dag, dag_id, lease, *, fails=False):
+    """The row of one lease of a consumer."""
+    job = Job(lake)
+    job.fails = fails
+    run_dag(incremental(dag_id, "db.events", job, capture={"capture_mode": "BRANCH", "lease": lease}))
+    return f"{dag_id}.capture"
+
+
+@pytest.mark.parametrize(
+    ("lease", "fails", "status", "says"),
+    [
+        (timedelta(hours=1), False, "ok", "holds 0 bytes that nothing else holds, for 0 h 0 min"),
+        (timedelta(hours=1), True, "ok", "its lease ends at"),
+        (timedelta(milliseconds=1), False, "warning", "its lease ended at"),
+        (timedelta(milliseconds=1), True, "problem", "is not committed: whatever reads it may fail from now on"),
+    ],
+)
+def test_a_lease_that_has_ended_is_found(ips, lake, events, run_dag, lease, fails, status, says):
+    """It is a problem if its capture is not committed, for the job may still want to read it."""
+    consumer = in_branches(lake, run_dag, f"lease_{status}_{fails}", lease, fails=fails)
+    row = examine(ips, consumer)["lease"]
+    assert (row["status"], says in row["finding"]) == (status, True), row
+
+
+def test_a_lease_that_is_about_to_end_is_found(ips, lake, events, run_dag, monkeypatch):
+    """In its last quarter, if its capture is not committed."""
+    consumer = in_branches(lake, run_dag, "ending_lease", timedelta(hours=4), fails=True)
+    later = now_ms() + 3 * 3600_000 + 60_000
+    monkeypatch.setattr("airflow_provider_ips.maintenance.leases.now_ms", lambda: later)
+    row = examine(ips, consumer)["lease"]
+    assert (row["status"], "for 3 h 1 min" in row["finding"]) == ("warning", True), row
+    assert "longer lease" in row["remedy"]
+
+
+def test_what_branches_hold_is_listed_and_shown(ips, lake, events, run_dag):
+    """Since when, until when, and the bytes that nothing else holds; what cannot be looked at is unknown."""
+    consumer = in_branches(lake, run_dag, "held", timedelta(hours=1))
+    (shown,) = ips("show", "--conn-id", "lake", "--consumer", consumer).rows
+    listed = {row["consumer"]: row for row in ips("list", "--conn-id", "lake").rows}[consumer]
+    assert shown["held_bytes"] == listed["held_bytes"] == "0"
+    assert shown["held_since"] < shown["held_until"] == listed["held_until"]
+    collected = ips("gc", "--conn-id", "lake", "--dry-run").rows
+    (branch,) = (row for row in collected if row["consumer"] == consumer)
+    assert "a checkpoint names it; holds 0 bytes" in branch["reason"]
+    events.refresh().manage_snapshots().remove_branch(branch["name"].rpartition(".branch_")[2]).commit()
+    (shown,) = ips("show", "--conn-id", "lake", "--consumer", consumer).rows
+    assert shown["held_bytes"] == "unknown"

@@ -19,7 +19,7 @@ from airflow_provider_ips.core.errors import (
     UnsupportedTableError,
 )
 from airflow_provider_ips.iceberg import capture, drop_icdc
-from airflow_provider_ips.iceberg.branches.branch import find_branches
+from airflow_provider_ips.iceberg.branches.leases import find_branches
 from airflow_provider_ips.iceberg.manifests.lists import ManifestList
 from tests.iceberg.avro_bytes import rng_of
 from tests.kit.local_tables import append, files_under, head, new_catalog, new_table, rows

@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 
 from airflow_provider_ips.core.identifiers import CapturedBranch
-from airflow_provider_ips.iceberg.branches.branch import find_branches
+from airflow_provider_ips.iceberg.branches.leases import find_branches
 
 SCHEMA = pa.schema([pa.field("id", pa.int64()), pa.field("day", pa.date32())])
 

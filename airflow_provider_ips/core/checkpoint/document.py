@@ -110,6 +110,18 @@ class Checkpoint(KeptObject):
         return {*self.retained, *(table for capture in self.captures for table in capture.icdc_tables)}
 
     @property
+    def needed_tables(self) -> set[str]:
+        """ICDC tables that are pending or retained, and those of the newest capture, whose job may be cleared."""
+        wrote = [capture for capture in self.history if capture.wrote]
+        return set(self.retained_with(self.pending)) | set(wrote[-1].icdc_tables if wrote else ())
+
+    @property
+    def sources(self) -> set[Source]:
+        """All sources that it has a position or a range of."""
+        taken = {taken.source for capture in self.captures for taken in capture.ranges}
+        return {position.source for position in self.positions} | taken
+
+    @property
     def changed_at_ms(self) -> int:
         """When it was written last, as far as it says."""
         times = (*(c.started_at_ms for c in self.begun), *(c.committed_at_ms for c in self.history))

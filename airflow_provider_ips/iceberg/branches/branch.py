@@ -21,7 +21,7 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -43,10 +43,6 @@ from airflow_provider_ips.iceberg.foreign_errors import (
 )
 from airflow_provider_ips.iceberg.icdc import leftovers
 from airflow_provider_ips.iceberg.icdc.metadata import (
-    CAPTURE_ID,
-    CONSUMER,
-    HELD_UNTIL,
-    PREFIX,
     load_if_exists,
     properties_of,
     snapshot_of_branch,
@@ -102,6 +98,10 @@ class BranchFiles:
 
     def manifest(self, number: int) -> str:
         return f"{self.folder}/m{number}.avro"
+
+    def has(self, path: str) -> bool:
+        """Whether a manifest is one of these files."""
+        return path.startswith(f"{self.folder}/")
 
     def delete(self, io: FileIO, written: Sequence[str], *, threads: int) -> None:
         """Delete the folder; or, where folders cannot be deleted or listed, file by file."""
@@ -196,35 +196,6 @@ def _not_committed(error: Exception, what: str) -> CatalogError:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundBranch:
-    """A branch of a table that holds a capture, by the summary of its snapshot."""
-
-    name: str
-    """As engines read it."""
-
-    consumer: str
-    capture_id: str
-    made_at_ms: int
-    held_until_ms: int
-    is_detached: bool
-
-
-def find_branches(table: str, metadata: TableMetadata) -> Iterator[FoundBranch]:
-    """The captures that branches of a table hold, oldest first; no request is made."""
-    found = ((name, snapshot_of_branch(metadata, name)) for name in metadata.refs if name.startswith(BRANCH_PREFIX))
-    for name, snapshot in sorted(found, key=lambda pair: 0 if pair[1] is None else pair[1].timestamp_ms):
-        if snapshot is not None and (properties := properties_of(snapshot)):
-            yield FoundBranch(
-                name=str(CapturedBranch(table, name)),
-                consumer=properties.get(CONSUMER, ""),
-                capture_id=properties.get(CAPTURE_ID, ""),
-                made_at_ms=snapshot.timestamp_ms,
-                held_until_ms=int(properties[HELD_UNTIL]),
-                is_detached=f"{PREFIX}detached" in properties,
-            )
-
-
 def drop_icdc(catalog: Catalog, name: str) -> bool:
     """Drop what a capture made, an ICDC table or a branch of the source; False if there is nothing of that name."""
     if CapturedRange.parse(name) is not None:
@@ -296,7 +267,7 @@ def _delete_files_of(catalog: Catalog, table: Table, snapshot: Snapshot, now: Ta
     if files is None:
         return
     own = [m.manifest_path for m in ManifestList(table.io, snapshot.manifest_list).all()]
-    spliced = [path for path in own if path.startswith(f"{files.folder}/")]
+    spliced = [path for path in own if files.has(path)]
     if spliced and not _are_unlisted(table.io, set(spliced), now):
         return
     files.delete(table.io, [*spliced, snapshot.manifest_list], threads=requests_at_once(catalog.properties))

@@ -105,7 +105,7 @@ class _Written:
 
     @property
     def paths(self) -> list[str]:
-        own = [m.manifest_path for m in self.manifests if m.manifest_path.startswith(f"{self.files.folder}/")]
+        own = [m.manifest_path for m in self.manifests if self.files.has(m.manifest_path)]
         return [*own, self.files.manifest_list]
 
 

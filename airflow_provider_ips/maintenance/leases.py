@@ -1,0 +1,105 @@
+"""What captures in branches of their sources hold, for the commands list, show, doctor and gc."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from airflow_provider_ips.core.advice.checks import Finding, Status
+from airflow_provider_ips.core.checkpoint.document import Checkpoint
+from airflow_provider_ips.core.errors import IpsError
+from airflow_provider_ips.core.identifiers import CapturedBranch
+from airflow_provider_ips.core.positions import format_time
+from airflow_provider_ips.maintenance.console import Row
+from airflow_provider_ips.runs.environment import now_ms, open_catalog
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from airflow_provider_ips.iceberg.branches.leases import FoundBranch
+
+
+UNKNOWN = "unknown"
+
+Held = dict[str, "FoundBranch"]
+
+
+def look_at_leases(conn_id: str, checkpoints: Sequence[Checkpoint]) -> Held | None:
+    """Find the branches that checkpoints name, by name, with a load for each source.
+
+    No catalog is opened if they name none: the result is None. What cannot be loaded is not in the result.
+    """
+    named = [CapturedBranch.parse(name) for checkpoint in checkpoints for name in checkpoint.needed_tables]
+    tables = sorted({branch.table for branch in named if branch is not None})
+    if not tables:
+        return None
+    from airflow_provider_ips.iceberg.branches.leases import find_leases
+
+    try:
+        catalog = open_catalog(conn_id)
+    except IpsError:
+        return {}
+    return {branch.name: branch for table in tables for branch in find_leases(catalog, table) or ()}
+
+
+def lease_columns(names: Sequence[str], leases: Held) -> Row:
+    """Say since when and until when some captures hold files, and the bytes that nothing else holds.
+
+    What was not found may have been removed, or its source could not be loaded: it is unknown.
+    """
+    from airflow_provider_ips.iceberg.branches.leases import total_bytes
+
+    branches = [name for name in names if CapturedBranch.parse(name) is not None]
+    found = [leases[name] for name in branches if name in leases]
+    if not branches or len(found) < len(branches):
+        rest = UNKNOWN if branches else None
+        return {"held_since": rest, "held_until": rest, "held_bytes": rest}
+    size = total_bytes(found)
+    return {
+        "held_since": format_time(min(branch.made_at_ms for branch in found)),
+        "held_until": format_time(max(branch.held_until_ms for branch in found)),
+        "held_bytes": UNKNOWN if size is None else size,
+    }
+
+
+def held(branch: FoundBranch) -> str:
+    """Say how long and how much a branch holds."""
+    now = now_ms()
+    size = "an unknown number of bytes" if branch.held_bytes is None else f"{branch.held_bytes:,} bytes"
+    verb = "ended" if branch.held_until_ms < now else "ends"
+    return (
+        f"holds {size} that nothing else holds, for {_hours(now - branch.made_at_ms)} (since "
+        f"{format_time(branch.made_at_ms)}); its lease {verb} at {format_time(branch.held_until_ms)}"
+    )
+
+
+def check_leases(catalog: Catalog, checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Report each branch that holds files for a consumer; nothing if there are none.
+
+    A lease that ends before its capture is committed takes the rows away from the job.
+    """
+    from airflow_provider_ips.iceberg.branches.leases import find_leases
+
+    pending = () if checkpoint.pending is None else checkpoint.pending.icdc_tables
+    for table in sorted({source.table for source in checkpoint.sources}):
+        for branch in find_leases(catalog, table) or ():
+            if branch.consumer == checkpoint.consumer:
+                yield _finding(branch, is_pending=branch.name in pending)
+
+
+def _finding(branch: FoundBranch, *, is_pending: bool) -> Finding:
+    text, has_ended = held(branch), branch.held_until_ms < now_ms()
+    longer = "clear the capture with its downstream tasks, and give it a longer lease than its job takes"
+    if is_pending and has_ended:
+        text = f"{text}, and its capture is not committed: whatever reads it may fail from now on"
+        return Finding("lease", branch.name, Status.PROBLEM, text, longer)
+    if has_ended:
+        return Finding("lease", branch.name, Status.WARNING, text, "remove it by `airflow ips gc`")
+    if is_pending and branch.is_ending(now_ms()):
+        return Finding("lease", branch.name, Status.WARNING, f"{text}, and its capture is not committed", longer)
+    return Finding("lease", branch.name, Status.OK, text)
+
+
+def _hours(milliseconds: int) -> str:
+    minutes = max(milliseconds, 0) // 60_000
+    return f"{minutes // 60} h {minutes % 60} min"
