@@ -1,6 +1,8 @@
 """Which catalog a connection leads to, and what is said about one that leads nowhere."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -75,3 +77,57 @@ def test_a_catalog_that_does_not_open_is_reported_without_its_password(hook, ext
     assert PASSWORD not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__suppress_context__
+
+
+OPENED = """
+import sys
+
+from airflow_provider_ips.hooks.ips import IpsHook
+
+catalog = IpsHook("lakehouse").catalog
+{made}
+print("imported", *sorted({{"numpy", "pandas", "pyarrow", "pyarrow.dataset"}} & set(sys.modules)))
+"""
+MADE = """
+import pyarrow as pa
+
+catalog.create_namespace("db")
+catalog.create_table("db.t", schema=pa.schema({"id": pa.int64()})).append(pa.table({"id": [1]}))
+import pandas
+
+assert pa.array(pandas.Series([1, 2])).to_pylist() == [1, 2]
+assert catalog.load_table("db.t").scan().to_pandas()["id"].to_list() == [1]
+"""
+
+
+@pytest.fixture
+def imported_by(airflow_database, monkeypatch, tmp_path):
+    """Open a catalog in a fresh process, and say which of the large libraries it has imported."""
+
+    def imported(made="", **extra):
+        catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}", **extra}
+        monkeypatch.setenv("AIRFLOW_CONN_LAKEHOUSE", json.dumps({"conn_type": "iceberg", "extra": catalog}))
+        program = OPENED.format(made=made)
+        ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        _, _, names = ran.stdout.partition("imported")
+        return names.split()
+
+    return imported
+
+
+def test_a_task_does_not_wait_for_pandas(imported_by):
+    """Importing pyarrow's datasets, as PyIceberg does, would import it where it is installed."""
+    assert imported_by() == ["numpy", "pyarrow", "pyarrow.dataset"]
+
+
+def test_pandas_works_for_those_who_use_it(imported_by):
+    assert imported_by(made=MADE) == ["numpy", "pandas", "pyarrow", "pyarrow.dataset"]
+
+
+def test_a_task_that_opens_files_by_fsspec_does_not_wait_for_pyarrow(imported_by):
+    capturing = """
+from airflow_provider_ips.iceberg import capture
+from airflow_provider_ips.iceberg.storage import files, listing, requests
+"""
+
+    assert imported_by(made=capturing, **{"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}) == []

@@ -9,10 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
-
-from pyarrow.fs import LocalFileSystem
-from pyiceberg.io.pyarrow import PyArrowFileIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeGuard
 
 from airflow_provider_ips.iceberg.foreign_errors import parsing
 
@@ -20,6 +17,7 @@ if TYPE_CHECKING:
     from io import FileIO as RawFile
 
     from pyiceberg.io import FileIO, InputFile
+    from pyiceberg.io.pyarrow import PyArrowFileIO
 
 
 CHUNK_BYTES: Final = 1024 * 1024
@@ -94,6 +92,11 @@ def is_local(io: FileIO, path: str) -> bool:
     return _local_path(io, path) is not None
 
 
+def is_arrow(io: FileIO) -> TypeGuard[PyArrowFileIO]:
+    """Whether pyarrow opens the files. Told without importing it, which whoever uses fsspec need not wait for."""
+    return hasattr(io, "fs_by_scheme")
+
+
 def fsspec_client(io: FileIO, path: str) -> Any:  # noqa: ANN401 - fsspec has no types
     """The client that opens a path, where it is one of fsspec's; else None."""
     # Only a file knows the account of an Azure location: get_fs is not given the location.
@@ -101,10 +104,10 @@ def fsspec_client(io: FileIO, path: str) -> Any:  # noqa: ANN401 - fsspec has no
 
 
 def _local_path(io: FileIO, path: str) -> str | None:
-    if not isinstance(io, PyArrowFileIO):
+    if not is_arrow(io):
         return None
     scheme, netloc, local_path = io.parse_location(path, io.properties)
-    return local_path if isinstance(io.fs_by_scheme(scheme, netloc), LocalFileSystem) else None
+    return local_path if io.fs_by_scheme(scheme, netloc).type_name == "local" else None
 
 
 def _copy_local(source: str, target: str) -> int:
@@ -124,7 +127,7 @@ def _new_local_file(path: str) -> RawFile:
 
 def _copy_in_storage(source_io: FileIO, target_io: FileIO, source: str, target: str) -> Callable[[], object] | None:
     """Return the copy that the storage can make by itself; None if source and target have different clients."""
-    if isinstance(source_io, PyArrowFileIO) and isinstance(target_io, PyArrowFileIO):
+    if is_arrow(source_io) and is_arrow(target_io):
         return _copy_by_arrow(source_io, target_io, source, target)
     source_fs, target_fs = fsspec_client(source_io, source), fsspec_client(target_io, target)
     if source_fs is None or source_fs != target_fs:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.errors import UnsupportedTableError
 from airflow_provider_ips.iceberg.foreign_errors import translate_errors
+from airflow_provider_ips.iceberg.storage.files import is_arrow
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
+    from pyiceberg.io.pyarrow import PyArrowFileIO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +27,7 @@ class StoredFile:
 def list_files(io: FileIO, folder: str) -> list[StoredFile]:
     """List every file below a folder; none if the folder does not exist."""
     with translate_errors(f"listing {folder}"):
-        if hasattr(io, "fs_by_scheme"):
+        if is_arrow(io):
             return list(_with_pyarrow(io, folder.rstrip("/")))
         if hasattr(io, "get_fs"):
             return list(_with_fsspec(io, folder.rstrip("/")))
@@ -36,11 +38,11 @@ def list_files(io: FileIO, folder: str) -> list[StoredFile]:
     )
 
 
-def _with_pyarrow(io: FileIO, folder: str) -> Iterator[StoredFile]:
+def _with_pyarrow(io: PyArrowFileIO, folder: str) -> Iterator[StoredFile]:
     from pyarrow.fs import FileSelector, FileType
 
-    scheme, netloc, path = io.parse_location(folder, io.properties)  # type: ignore[attr-defined]
-    system = io.fs_by_scheme(scheme, netloc)  # type: ignore[attr-defined]
+    scheme, netloc, path = io.parse_location(folder, io.properties)
+    system = io.fs_by_scheme(scheme, netloc)
     for info in system.get_file_info(FileSelector(path, recursive=True, allow_not_found=True)):
         if info.type is FileType.File:
             yield StoredFile(

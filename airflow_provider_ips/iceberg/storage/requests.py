@@ -7,11 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from pyiceberg.io.pyarrow import PyArrowFileIO
-
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.iceberg.foreign_errors import translate_errors
-from airflow_provider_ips.iceberg.storage.files import fsspec_client, is_local
+from airflow_provider_ips.iceberg.storage.files import fsspec_client, is_arrow, is_local
 from airflow_provider_ips.iceberg.storage.listing import list_files
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ def requests_at_once(properties: Mapping[str, Any]) -> int:
 def delete_folder(io: FileIO, folder: str, *, threads: int) -> None:
     """Delete a folder with all that is in it: on an object store by a listing, and a request for each 1,000 files."""
     with translate_errors(f"deleting {folder}"), suppress(FileNotFoundError):
-        if isinstance(io, PyArrowFileIO) and not is_local(io, folder):
+        if is_arrow(io) and not is_local(io, folder):
             scheme, netloc, path = io.parse_location(folder, io.properties)
             io.fs_by_scheme(scheme, netloc).delete_dir(path)
         else:
