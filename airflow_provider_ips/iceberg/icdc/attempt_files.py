@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
 
@@ -68,8 +69,10 @@ class AttemptFiles:
 
     def delete(self, io: FileIO, paths: Callable[[], Sequence[str]], *, threads: int) -> None:
         """Delete the folder and the metadata file; or, where folders cannot be deleted or listed, file by file."""
-        try:
-            delete_folder(io, self.folder, threads=threads)
-        except IpsError:  # not everybody who may delete files may list them
-            delete_files(io, [path for path in paths() if path.startswith(f"{self.folder}/")], threads=threads)
-        delete_files(io, [self.metadata_file], threads=1)
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            beside = pool.submit(delete_files, io, [self.metadata_file], threads=1)
+            try:
+                delete_folder(io, self.folder, threads=threads)
+            except IpsError:  # not everybody who may delete files may list them
+                delete_files(io, [path for path in paths() if path.startswith(f"{self.folder}/")], threads=threads)
+            beside.result()

@@ -23,6 +23,7 @@ from airflow_provider_ips.core.errors import CatalogError, InputError
 from airflow_provider_ips.core.identifiers import TableIdentifier
 from airflow_provider_ips.iceberg.foreign_errors import foreign_errors, translate_errors
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
+from airflow_provider_ips.iceberg.storage.files import write_small_files_at_once
 from airflow_provider_ips.redaction import cause_without_secrets, redacted_message
 
 if TYPE_CHECKING:
@@ -211,7 +212,8 @@ def file_access(catalog: Catalog, source: IcebergSource, target: TableIdentifier
 
 def _io(catalog: Catalog, vended: Mapping[str, object], location: str) -> FileIO:
     """Open a place as the catalog would, with the token that it gives to clients that sign requests."""
-    return catalog._load_file_io(dict(vended), location)  # noqa: SLF001 - nothing public has the catalog's token
+    io = catalog._load_file_io(dict(vended), location)  # noqa: SLF001 - nothing public has the catalog's token
+    return write_small_files_at_once(io)
 
 
 def _vended_credentials(of_connection: Mapping[str, object], of_table: Mapping[str, object]) -> dict[str, object]:
@@ -231,7 +233,7 @@ def _vended_access(catalog: Catalog, target: TableIdentifier, location: str) -> 
         staged = transaction._table  # noqa: SLF001 - nothing public has the staged table's access
     except TableAlreadyExistsError:
         staged = catalog.load_table(target.parts)
-    return staged.io, staged.metadata.location.rstrip("/")
+    return write_small_files_at_once(staged.io), staged.metadata.location.rstrip("/")
 
 
 def _warning(io: FileIO, source: IcebergSource) -> str:

@@ -12,6 +12,7 @@ from airflow_provider_ips.core.errors import InputError, UnsupportedTableError
 from airflow_provider_ips.core.identifiers import MAIN_BRANCH, Source, TableIdentifier, did_you_mean
 from airflow_provider_ips.iceberg.foreign_errors import foreign_errors, parsing, translate_errors
 from airflow_provider_ips.iceberg.gc_pause import gc_paused
+from airflow_provider_ips.iceberg.storage.files import write_small_files_at_once
 from airflow_provider_ips.redaction import cause_without_secrets, remember_secrets
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def load_table(catalog: Catalog, source: Source) -> Table:
                 table = catalog.load_table(identifier.parts)
         except (NoSuchTableError, NoSuchNamespaceError, NoSuchIcebergTableError) as error:
             raise _missing(catalog, identifier) from cause_without_secrets(error)
+    write_small_files_at_once(table.io)
     # What the catalog has sent with the table, such as credentials, is among the properties of its storage.
     remember_secrets({k: v for k, v in table.io.properties.items() if k not in table.metadata.properties})
     _check_supported(table, source.table)

@@ -6,7 +6,7 @@ import gzip
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeGuard
@@ -16,11 +16,13 @@ from airflow_provider_ips.iceberg.foreign_errors import parsing
 if TYPE_CHECKING:
     from io import FileIO as RawFile
 
+    from pyarrow.fs import FileSystem
     from pyiceberg.io import FileIO, InputFile
     from pyiceberg.io.pyarrow import PyArrowFileIO
 
 
 CHUNK_BYTES: Final = 1024 * 1024
+_RETRIES: Final = "s3.retry-strategy-impl"
 _GZIP: Final = b"\x1f\x8b"
 _SMALL_TEXT_BYTES: Final = 64 * CHUNK_BYTES
 _MAX_RATIO: Final = 32
@@ -30,8 +32,16 @@ _MAX_RATIO: Final = 32
 @contextmanager
 def open_stream(io: FileIO, path: str) -> Iterator[BinaryIO]:
     """Open a metadata file to be read once, from start to end, and name it in errors about what it holds."""
-    with parsing(path), BufferedReader(_RawStream(io.new_input(path)), buffer_size=CHUNK_BYTES) as stream:
+    with parsing(path), _opened(io, path) as stream:
         yield stream
+
+
+def _opened(io: FileIO, path: str) -> BinaryIO:
+    client = fsspec_client(io, path)
+    if hasattr(client, "call_s3"):
+        # By one request, thanks to the start: otherwise s3fs looks up the size first, also for a stream of its own.
+        return BytesIO(client.cat_file(path, start=0))
+    return BufferedReader(_RawStream(io.new_input(path)), buffer_size=CHUNK_BYTES)
 
 
 def read_text(io: FileIO, path: str) -> str:
@@ -95,6 +105,28 @@ def is_local(io: FileIO, path: str) -> bool:
 def is_arrow(io: FileIO) -> TypeGuard[PyArrowFileIO]:
     """Whether pyarrow opens the files. Told without importing it, which whoever uses fsspec need not wait for."""
     return hasattr(io, "fs_by_scheme")
+
+
+def write_small_files_at_once(io: FileIO) -> FileIO:
+    """Have pyarrow write a file of less than 5 MB to S3 by one request instead of the three of a multipart upload.
+
+    PyIceberg has no property for it. A client is pickled by the options that it was opened with: with one more, the
+    same client is opened again. Errors of the storage then come when a file is closed.
+    """
+    if not is_arrow(io) or _RETRIES in io.properties:  # which are not pickled
+        return io
+    open_system = io.fs_by_scheme
+
+    @lru_cache
+    def opened(scheme: str, netloc: str | None = None) -> FileSystem:
+        system = open_system(scheme, netloc)
+        if system.type_name != "s3":
+            return system
+        reopen, (options,) = system.__reduce__()
+        return reopen({**options, "allow_delayed_open": True})
+
+    io.fs_by_scheme = opened
+    return io
 
 
 def fsspec_client(io: FileIO, path: str) -> Any:  # noqa: ANN401 - fsspec has no types
