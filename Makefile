@@ -12,6 +12,7 @@ BENCH_ARGS ?= --publish
 COMPARE_ARGS ?=
 DOCS_ARGS ?=
 RELEASE_ARGS ?=
+OBJECTS_ARGS ?= --publish
 PIPELINE_ARGS ?= --publish --turns 3
 WATCH_ARGS ?=
 STATE_ARGS ?=
@@ -73,7 +74,7 @@ bench-pipeline: jars ## two stages in five ways on the same data: time, bytes, a
 	@case '$(PIPELINE_ARGS)' in *--publish*) uv pip install --quiet --constraint constraints.txt matplotlib ;; esac
 	@python -m benchmarks.pipeline $(PIPELINE_ARGS)
 
-bench-objects: jars ## capture, drop and gc on S3 with 10, 30 and 100 ms a request (half an hour; OBJECTS_ARGS='--delays 30')
+bench-objects: jars ## capture, drop and gc on S3 with 10, 30 and 100 ms a request into docs (half an hour; OBJECTS_ARGS="--delays 30")
 	@python -m benchmarks.objects $(OBJECTS_ARGS)
 
 bench-watch: env ## 200 watched tables on one triggerer: its loop's lag, calls to the catalog, append to event (2 minutes)

@@ -28,7 +28,7 @@ from airflow_provider_ips.iceberg.icdc.transfer import measured_copy, move_manif
 from airflow_provider_ips.iceberg.manifests.counts import MovedManifest
 from airflow_provider_ips.iceberg.manifests.lists import write_manifest_list
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
-from airflow_provider_ips.iceberg.storage.files import is_local
+from airflow_provider_ips.iceberg.storage.files import allow_at_once, is_local
 from airflow_provider_ips.iceberg.storage.listing import list_files
 from airflow_provider_ips.iceberg.storage.requests import LOCAL_AT_ONCE, requests_at_once
 from airflow_provider_ips.redaction import cause_without_secrets, redacted_message
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 LOCAL_MANIFESTS_A_BATCH: Final = 16
 """Manifests that a thread gets at once: handing over one takes as long as copying a small one on a local disk."""
+
+MANIFESTS_WORTH_CONNECTIONS: Final = 500
+"""From so many manifests on, more connections than a client opens by itself save more time than opening them takes."""
 
 
 class Build:
@@ -65,6 +68,8 @@ class Build:
         threads = LOCAL_AT_ONCE if local else requests_at_once(self._catalog.properties)
         size = LOCAL_MANIFESTS_A_BATCH if local and len(jobs) > threads * LOCAL_MANIFESTS_A_BATCH else 1
         batches = [jobs[i : i + size] for i in range(0, len(jobs), size)]
+        if len(jobs) >= MANIFESTS_WORTH_CONNECTIONS:
+            allow_at_once(self._io, self._location, threads)
         try:
             with ThreadPoolExecutor(max_workers=max(1, min(threads, len(batches)))) as pool:
                 moved = list(chain.from_iterable(pool.map(self._move_batch, batches)))

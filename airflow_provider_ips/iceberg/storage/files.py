@@ -129,6 +129,14 @@ def write_small_files_at_once(io: FileIO) -> FileIO:
     return io
 
 
+def allow_at_once(io: FileIO, path: str, requests: int) -> None:
+    """Have s3fs open so many connections. Its own ten are a setting that PyIceberg has no property for."""
+    client = fsspec_client(io, path)
+    if hasattr(client, "call_s3") and client.config_kwargs.get("max_pool_connections", 10) < requests:
+        client.config_kwargs["max_pool_connections"] = requests
+        client.connect(refresh=True)
+
+
 def fsspec_client(io: FileIO, path: str) -> Any:  # noqa: ANN401 - fsspec has no types
     """The client that opens a path, where it is one of fsspec's; else None."""
     # Only a file knows the account of an Azure location: get_fs is not given the location.
