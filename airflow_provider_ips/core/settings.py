@@ -18,6 +18,7 @@ ON_OTHER_OPERATION: Final = ("fail", "skip_retention", "skip")
 ON_GAP: Final = ("fail", "resync", "full")
 ON_SUPERSET: Final = ("fail", "allow", "complete")
 EQUALITY_DELETES: Final = ("fail", "carry")
+OTHER_MODES: Final = 'capture_mode="ICDC" or "BRANCH"'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,4 +245,24 @@ def _positive(name: str, value: object) -> None:
             f"{name}={value!r} is not a whole number above zero",
             consequence="A capture that may take nothing would never move on",
             remedy=f"leave {name} out for no limit, or set it to 1 or more",
+        )
+
+
+def refuse_for_range(settings: CaptureSettings, *, has_filter: bool = False) -> None:
+    """Refuse settings by which the captured rows cannot be a range that an engine reads by itself.
+
+    :param has_filter: only some partitions are to be captured
+    """
+    wrong = {
+        "a filter of partitions": has_filter,
+        f"data_operations={settings.data_operations!r}": settings.captures_changes,
+        "on_gap='resync'": settings.on_gap == "resync",
+    }
+    found = [name for name, is_wrong in wrong.items() if is_wrong]
+    if found:
+        raise InputError(
+            f"capture_mode='RANGE' does not go with {' and '.join(found)}",
+            consequence="Engines read all that was appended between two snapshots. They have no words for less, or for "
+            "what was changed or removed",
+            remedy=f"use {OTHER_MODES}",
         )

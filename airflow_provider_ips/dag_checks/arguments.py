@@ -13,8 +13,7 @@ from airflow.sdk import TaskGroup, XComArg
 from airflow_provider_ips import config, dag_graph
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.identifiers import TableIdentifier
-from airflow_provider_ips.core.planning.incremental_reads import refuse_for_range
-from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+from airflow_provider_ips.core.settings import CaptureSettings, SourceTable, refuse_for_range
 from airflow_provider_ips.runs.evidence import STAMP, TARGET_EVIDENCE
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from airflow_provider_ips.core.history.selections import CapturePlan
 from airflow_provider_ips.core.history.snapshots import position_of
 from airflow_provider_ips.core.identifiers import CapturedBranch, Source, digest
 from airflow_provider_ips.core.lineage.expired_history import position_from_manifests, position_from_old_metadata
-from airflow_provider_ips.core.planning.incremental_reads import range_to_read, refuse_for_range
+from airflow_provider_ips.core.planning.incremental_reads import range_to_read
 from airflow_provider_ips.core.planning.plan import plan_between, plan_capture, with_evidence
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.results.capture_record import SourceRecord
-from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+from airflow_provider_ips.core.settings import CaptureSettings, SourceTable, refuse_for_range
 from airflow_provider_ips.iceberg.branches.captures import PreparedBranches, check_source
 from airflow_provider_ips.iceberg.gc_pause import gc_paused
 from airflow_provider_ips.iceberg.icdc.namespace import check_icdc_namespace

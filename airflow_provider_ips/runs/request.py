@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_ips import config
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.identifiers import CapturedBranch, icdc_table_name
-from airflow_provider_ips.core.planning.incremental_reads import refuse_for_range
 from airflow_provider_ips.core.requests.request import LIMITS, PREFIX, RunKind, RunRequest
+from airflow_provider_ips.core.settings import refuse_for_range
 from airflow_provider_ips.runs import environment
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from airflow_provider_ips.core.history.files import DATA, Status
 from airflow_provider_ips.core.history.selections import Take
 from airflow_provider_ips.core.history.snapshots import head_position
 from airflow_provider_ips.core.identifiers import CapturedBranch, CapturedRange, Source, is_icdc_table
-from airflow_provider_ips.core.planning.incremental_reads import range_to_read, refuse_for_range
+from airflow_provider_ips.core.planning.incremental_reads import range_to_read
 from airflow_provider_ips.core.planning.plan import plan_capture, plan_full
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.settings import ALL_OPERATIONS, CaptureSettings

@@ -18,37 +18,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from airflow_provider_ips.core.errors import InputError, IpsError, RefusedOperationError, UnsupportedTableError
+from airflow_provider_ips.core.errors import IpsError, RefusedOperationError, UnsupportedTableError
 from airflow_provider_ips.core.history.files import DATA
 from airflow_provider_ips.core.history.selections import CapturePlan
 from airflow_provider_ips.core.history.snapshots import TableHistory
 from airflow_provider_ips.core.identifiers import CapturedRange
 from airflow_provider_ips.core.planning.verdicts import set_checkpoint_to, written_manifests
 from airflow_provider_ips.core.record import Decision, Kind, Verdict
-from airflow_provider_ips.core.settings import CaptureSettings
+from airflow_provider_ips.core.settings import OTHER_MODES, CaptureSettings, refuse_for_range
 
-OTHER_MODES: Final = 'capture_mode="ICDC" or "BRANCH"'
 _NOTHING_DONE: Final = "Nothing was captured and no checkpoint moved"
-
-
-def refuse_for_range(settings: CaptureSettings, *, has_filter: bool = False) -> None:
-    """Refuse settings by which the captured rows cannot be a range that an engine reads by itself.
-
-    :param has_filter: only some partitions are to be captured
-    """
-    wrong = {
-        "a filter of partitions": has_filter,
-        f"data_operations={settings.data_operations!r}": settings.captures_changes,
-        "on_gap='resync'": settings.on_gap == "resync",
-    }
-    found = [name for name, is_wrong in wrong.items() if is_wrong]
-    if found:
-        raise InputError(
-            f"capture_mode='RANGE' does not go with {' and '.join(found)}",
-            consequence="Engines read all that was appended between two snapshots. They have no words for less, or for "
-            "what was changed or removed",
-            remedy=f"use {OTHER_MODES}",
-        )
 
 
 def range_to_read(history: TableHistory, plan: CapturePlan) -> CapturedRange:

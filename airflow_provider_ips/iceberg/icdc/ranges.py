@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.errors import UnsupportedTableError
-from airflow_provider_ips.core.planning.incremental_reads import OTHER_MODES, range_to_read
+from airflow_provider_ips.core.planning.incremental_reads import range_to_read
 from airflow_provider_ips.core.results.capture_record import SourceRecord
+from airflow_provider_ips.core.settings import OTHER_MODES
 from airflow_provider_ips.iceberg.icdc.tables import PreparedIcdc
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
 

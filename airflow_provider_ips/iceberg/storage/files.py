@@ -103,7 +103,7 @@ def is_local(io: FileIO, path: str) -> bool:
 
 
 def is_arrow(io: FileIO) -> TypeGuard[PyArrowFileIO]:
-    """Whether pyarrow opens the files. Told without importing it, which whoever uses fsspec need not wait for."""
+    """Whether pyarrow opens the files. It is not imported for that: a process that uses fsspec need not wait for it."""
     return hasattr(io, "fs_by_scheme")
 
 
