@@ -5,6 +5,8 @@ Variables can be listed in a task       no               yes                yes
 state of assets, for watchers           no               from a thread      in the event loop
 one poll for watchers of one table      no               yes                yes
 state of tasks, for resumable jobs      no               yes                yes
+of a run that is marked successful,
+tasks that never started are            successful       skipped            skipped
 partition keys that a task chooses      no               yes                yes
 client for metrics outside of tasks     class            functions          functions
 
@@ -41,6 +43,10 @@ DEFAULT_STORE: Final = "variable" if HAS_3_3 else "iceberg"
 
 USABLE_STORES: Final = ("variable", "iceberg") if HAS_3_3 else ("iceberg",)
 """A Variable that a task cannot read is absent, or there is an outage. Only a list of Variables proves which."""
+
+
+NEVER_STARTED: Final = "skipped" if HAS_3_3 else "success"
+"""The state that a task gets if it had not started when its run was marked successful."""
 
 
 def refuse_variable_store() -> None:

@@ -35,7 +35,7 @@ TESTS: Final = (
 
 TEST_TOOLS: Final = (
     *("hypothesis", "jsonschema", "openlineage-python", "psycopg2-binary", "pytest", "pytest-timeout", "pytest-xdist"),
-    *("PyYAML", "import-linter"),
+    *("PyYAML", "import-linter", "statsd"),
 )
 """Of the tools in the extra `dev`, those that these tests import."""
 

@@ -7,7 +7,8 @@
     has ended by itself                      its commit failed, or a task before it          ENDED
 
 Airflow skips the tasks that have not started when a run is stopped. If a run ends by itself because a task failed, the
-commit is not skipped.
+commit is not skipped. Below 3.3 a run that is marked successful has only successful tasks instead: then its commit has
+succeeded although the checkpoint shows that it never ran.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_ips import dag_graph
+from airflow_provider_ips.compat import NEVER_STARTED
 from airflow_provider_ips.core.errors import ActiveRunError
 from airflow_provider_ips.runs import environment
 from airflow_provider_ips.runs.evidence import ENDED, SUCCESS, instance_states
@@ -69,15 +71,17 @@ def activity_of(
         return Activity.ENDED
     if ti.get_dr_count(dag_id=run.dag_id, run_ids=[run.run_id], states=ACTIVE_STATES):
         return Activity.ACTIVE
-    states = ti.get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])
-    if SKIPPED not in states.get(run.run_id, {}).values():  # nor is it in a run that was deleted
+    found = set(ti.get_task_states(dag_id=run.dag_id, run_ids=[run.run_id]).get(run.run_id, {}).values())
+    if not {SKIPPED, NEVER_STARTED} & found:  # it was deleted, or nothing was stopped
         return Activity.ENDED
     state = _state_if_ended_just_now(run)
     if state is None:
         return Activity.ENDED
     commit = None if dag is None or capture_task_id is None else dag_graph.commit_of(capture_task_id, dag)
-    # In a run of another DAG it is not known which of the skipped tasks is the commit.
-    is_stopped = state == FAILED if dag is None or commit is None else _is_skipped(ti, dag, run, commit, state)
+    if dag is not None and commit is not None:
+        is_stopped = _never_ran(ti, dag, run, commit, state)
+    else:  # in a run of another DAG it is not known which of the skipped tasks is the commit
+        is_stopped = state == FAILED and SKIPPED in found
     return Activity.STOPPING if is_stopped else Activity.ENDED
 
 
@@ -91,15 +95,15 @@ def _state_if_ended_just_now(run: RunIdentity) -> str | None:
     return str(found.state.value) if is_recent else None
 
 
-def _is_skipped(ti: RuntimeTaskInstanceProtocol, dag: DAG, run: RunIdentity, commit: CommitTask, state: str) -> bool:
-    """Tell whether the commit was skipped by stopping the run, and not because a task before it was skipped."""
+def _never_ran(ti: RuntimeTaskInstanceProtocol, dag: DAG, run: RunIdentity, commit: CommitTask, state: str) -> bool:
+    """Tell whether the run was stopped before the commit, which was not skipped because a task before it was."""
     # An instance that was not expanded yet has the index -1, for which Airflow names all instances.
     own, indexes = commit.task_id, {run.map_index, -1}
     found = (instance_states(ti, dag, replace(run, map_index=i), own, [own]).get((own, i)) for i in indexes)
-    if SKIPPED not in found:
-        return False
     if state == FAILED:
-        return True
+        return SKIPPED in found
+    if NEVER_STARTED not in found:
+        return False
     before = instance_states(ti, dag, run, own, commit.get_flat_relative_ids(upstream=True))
     return set(before.values()) == {SUCCESS}
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.models.dagrun import DagRun
 from sqlalchemy import select
 
+from airflow_provider_ips.checkpoints.variable import ServerVariables
 from airflow_provider_ips.core.checkpoint.capture_status import CaptureState, CaptureStatus, capture_status
 from airflow_provider_ips.core.json_fields import PARSE_ERRORS, explain
 from airflow_provider_ips.core.results.capture_record import CaptureRecord
+from airflow_provider_ips.sightings import read_consumer
 from airflow_provider_ips.ui import urls
 from airflow_provider_ips.ui.rendering import render_part
 from airflow_provider_ips.ui.rights import may_see_runs
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from airflow_provider_ips.core.checkpoint.document import Checkpoint
+    from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +115,11 @@ def _page(
         return CapturePage(map_index=stored.map_index, record=None, unreadable=explain(error), task_url=task_url)
     checkpoint = read_checkpoint(record.consumer)
     status = capture_status(checkpoint, record.capture_id)
+    seen = read_consumer(ServerVariables(), record.consumer) if checkpoint is None and record.consumer else None
     return CapturePage(
         map_index=stored.map_index,
         record=record,
-        word=status_word(record, checkpoint, outcomes.get(record.capture_id), run_state),
+        word=status_word(record, checkpoint, outcomes.get(record.capture_id), run_state, seen),
         status=status,
         run_state=run_state,
         superseded_by=superseded_by(status, dag_id, may_see),
@@ -170,16 +174,25 @@ def _as_object(value: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     return value
 
 
-def status_word(record: CaptureRecord, checkpoint: Checkpoint | None, outcome: str | None, run_state: str) -> str:
+def status_word(
+    record: CaptureRecord,
+    checkpoint: Checkpoint | None,
+    outcome: str | None,
+    run_state: str,
+    seen: ConsumerSighting | None = None,
+) -> str:
     """Choose a word by the record, the checkpoint as it is now, the outcome of the commit and the run's state.
 
     What it means, and what to do next, is in the template.
+
+    :param seen: what was seen of the consumer, which tells what is pending where its checkpoint is in Iceberg
     """
     context, state = record.context, capture_status(checkpoint, record.capture_id).state
     if context.is_detached or context.replayed:
         kind = "dry run" if context.request.dry_run else "detached"
         return "replayed" if context.replayed else kind
-    if state is CaptureState.PENDING:
+    last_seen = None if checkpoint is not None or outcome is not None or seen is None else seen.pending
+    if state is CaptureState.PENDING or (last_seen is not None and last_seen.capture_id == record.capture_id):
         return "not committed" if run_state in ("failed", "success") else "pending"
     if state is CaptureState.GIVEN_UP:
         return "given up"

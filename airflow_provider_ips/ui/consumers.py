@@ -284,7 +284,7 @@ def _row_of_record(
     links = [places[known] for known in (entry.supersedes if entry else ()) if known in places]
     by = status.superseded_by
     return CaptureRow(
-        word=status_word(record, consumer.checkpoint, stored.outcome, stored.run_state),
+        word=status_word(record, consumer.checkpoint, stored.outcome, stored.run_state, consumer.seen),
         run=run,
         record=Link(text="record", url=page),
         at_ms=getattr(entry, "committed_at_ms", None) or getattr(entry, "started_at_ms", None),

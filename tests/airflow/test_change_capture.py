@@ -5,10 +5,9 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCommitOperator
-from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore
 from airflow_provider_ips.core.checkpoint.manual_changes import abandon, rewind
 from airflow_provider_ips.core.settings import ALL_OPERATIONS
-from tests.kit.pipelines import capturing, checkpoint_of
+from tests.kit.pipelines import capturing, checkpoint_of, default_store
 from tests.kit.tables import append, create, icdc_tables, rows
 
 SOURCE = "db.events"
@@ -105,7 +104,7 @@ def test_what_was_undone_may_have_been_written(events, job, run_dag, how):
     job.fails = False
     document = checkpoint_of(name)
     undone = abandon(document) if how == "abandoned" else rewind(document, capture_id=document.history[-1].capture_id)
-    VariableStore(ServerVariables()).write(undone, expected_revision=document.revision)
+    default_store().write(undone, expected_revision=document.revision)
     events.delete("id = 7")
 
     run_dag(dag)

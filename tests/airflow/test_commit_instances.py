@@ -49,6 +49,16 @@ def failing(numbers):
     return work
 
 
+STARTED = pytest.mark.parametrize(
+    "rule",
+    [
+        pytest.param("all_success", marks=pytest.mark.needs_airflow_3_3("a task starts after one that was removed")),
+        "all_done",
+    ],
+)
+"""The trigger rules by which a commit starts when one of the instances before it was removed."""
+
+
 def listing(numbers):
     """A task that lists what the next one is expanded over; the list is read when it runs."""
 
@@ -59,15 +69,16 @@ def listing(numbers):
     return listed()
 
 
-def test_an_instance_that_a_shorter_list_removed_is_not_evidence(events, run_dag, run_cleared):
+@STARTED
+def test_an_instance_that_a_shorter_list_removed_is_not_evidence(events, run_dag, run_cleared, rule):
     """It failed for its part of the rows, and Airflow removes it when the cleared run lists less."""
     numbers, fails = [1, 2, 3], {3}
-    with DAG("shorter", schedule=None) as dag:
+    with DAG(f"shorter_{rule}", schedule=None) as dag:
         captured = capturing("db.events")
         numbered = listing(numbers)
         work = PythonOperator.partial(task_id="work", python_callable=failing(fails)).expand(op_args=numbered)
         captured >> numbered
-        work >> IpCommitOperator(task_id="commit", capture=captured)
+        work >> IpCommitOperator(task_id="commit", capture=captured, trigger_rule=rule)
     at = datetime.now(tz=UTC)
     assert run_dag(dag, at=at).states["work[2]"] == "failed"
     numbers.pop()
@@ -77,24 +88,26 @@ def test_an_instance_that_a_shorter_list_removed_is_not_evidence(events, run_dag
     assert (ran.states["work[1]"], ran.states["work[2]"]) == ("success", "removed")
     assert "'work[2]' is removed" in str(ran.errors["commit"])
     assert "start a new run" in str(ran.errors["commit"])
-    assert committed_at("shorter.capture", "db.events") is None
+    assert committed_at(f"{dag.dag_id}.capture", "db.events") is None
 
     ran = run_dag(dag)
 
     assert ran.states["commit"] == "success"
-    assert committed_at("shorter.capture", "db.events") == events.current_snapshot().snapshot_id
+    assert committed_at(f"{dag.dag_id}.capture", "db.events") == events.current_snapshot().snapshot_id
 
 
-def test_a_living_instance_that_airflow_removes_with_its_upstream_is_not_evidence(events, run_dag, run_cleared):
+@STARTED
+def test_a_living_instance_that_airflow_removes_with_its_upstream_is_not_evidence(events, run_dag, run_cleared, rule):
     """Of two mapped tasks in a row the first one's list gets shorter, and the second never runs for its last rows."""
     numbers = [1, 2, 3]
-    with DAG("chain", schedule=None) as dag:
+    with DAG(f"chain_{rule}", schedule=None) as dag:
         captured = capturing("db.events")
         numbered = listing(numbers)
         first = PythonOperator.partial(task_id="first", python_callable=failing({3})).expand(op_args=numbered)
         second = PythonOperator.partial(task_id="second", python_callable=failing(())).expand(op_args=[[4], [5], [6]])
         captured >> numbered
-        first >> second >> IpCommitOperator(task_id="commit", capture=captured, require=[second])
+        commit = IpCommitOperator(task_id="commit", capture=captured, require=[second], trigger_rule=rule)
+        first >> second >> commit
     at = datetime.now(tz=UTC)
     assert run_dag(dag, at=at).states["second[2]"] == "upstream_failed"
     numbers.pop()
@@ -103,7 +116,29 @@ def test_a_living_instance_that_airflow_removes_with_its_upstream_is_not_evidenc
 
     assert (ran.states["second[1]"], ran.states["second[2]"]) == ("success", "removed")
     assert "'second[2]' is removed" in str(ran.errors["commit"])
-    assert committed_at("chain.capture", "db.events") is None
+    assert committed_at(f"{dag.dag_id}.capture", "db.events") is None
+
+
+@pytest.mark.needs_airflow_below_3_3("a task that requires all others to succeed starts after one that was removed")
+def test_where_airflow_starts_no_commit_after_a_removed_instance_the_run_fails(events, run_dag, run_cleared):
+    """Nothing is committed, and the next run captures the range again."""
+    numbers = [1, 2, 3]
+    with DAG("shorter_unstarted", schedule=None) as dag:
+        captured = capturing("db.events")
+        numbered = listing(numbers)
+        work = PythonOperator.partial(task_id="work", python_callable=failing({3})).expand(op_args=numbered)
+        captured >> numbered
+        work >> IpCommitOperator(task_id="commit", capture=captured)
+    at = datetime.now(tz=UTC)
+    run_dag(dag, at=at)
+    numbers.pop()
+
+    ran = run_cleared(dag, at=at)
+
+    assert ran.dag_run.state == DagRunState.FAILED
+    assert (ran.states["work[1]"], ran.states["work[2]"], ran.states["commit"]) == ("success", "removed", None)
+    assert committed_at("shorter_unstarted.capture", "db.events") is None
+    assert run_dag(dag).states["commit"] == "success"
 
 
 def test_an_index_counts_only_within_the_group_of_the_commit(lake, events, run_dag):

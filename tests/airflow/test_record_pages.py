@@ -17,6 +17,9 @@ from tests.core.damage import changed, damaged
 from tests.kit.pipelines import Job, for_each, incremental
 from tests.kit.tables import append, create
 
+IN_VARIABLE = pytest.mark.needs_airflow_3_3("the API server reads checkpoints from Variables only")
+STORES = [pytest.param("variable", marks=pytest.mark.needs_airflow_3_3("checkpoints are in Variables")), "iceberg"]
+
 ATTACK = '<script>alert("x")</script>'
 
 
@@ -104,13 +107,20 @@ def test_a_reader_of_the_dag_sees_what_was_captured_and_its_status(api, story):
 
     assert "db.t all live files of the table after snapshot the beginning" in first
     assert answer.status_code == 200
-    assert "committed The checkpoint moved to the end of this range on 2" in shown
+    assert "committed The checkpoint moved to the end of this range" in shown
     assert "1 file 2 rows" in shown
     assert "db.t what was added since the last commit" in shown
     assert ran.xcom("db.t") in shown
     assert "Snapshots: 1 captured" in shown
     assert str(ran.xcom("capture")["sources"][0]["to"]["snapshot_id"]) in shown
     assert ran.xcom("capture_id") in shown
+
+
+@IN_VARIABLE
+def test_a_committed_capture_says_when(api, story):
+    shown = text_of(api(page_of(story.run())))
+
+    assert "committed The checkpoint moved to the end of this range on 2" in shown
 
 
 @pytest.mark.parametrize(("role", "status"), [("nobody", 401), (None, 403)])
@@ -303,11 +313,23 @@ def test_every_instance_of_a_mapped_capture_is_shown_or_the_one_asked_for(api, l
     assert links_of(api, ran, "one.commit", map_index=1)["Capture record"] == page + "?map_index=1"
 
 
+@pytest.mark.parametrize("store", STORES)
+def test_a_run_that_failed_says_how_to_go_on(api, story, monkeypatch, store):
+    """Of a checkpoint in Iceberg, which the API server does not reach, by what the capture has left."""
+    monkeypatch.setenv("AIRFLOW__IPS__CHECKPOINT_STORE", store)
+    story.job.fails = True
+
+    shown = text_of(api(page_of(story.run())))
+
+    assert "not committed The run ended without a commit" in shown
+    assert "clear the failed tasks" in shown.lower()
+
+
+@IN_VARIABLE
 def test_a_run_that_failed_is_superseded_and_both_lead_to_each_other(api, story):
     """The run whose commit never came, and the one that covers its rows."""
     story.job.fails = True
     failed = story.run(at=datetime(2026, 10, 1, tzinfo=UTC))
-    before = text_of(api(page_of(failed)))
     story.job.fails = False
     later = story.run([4], at=datetime(2026, 10, 2, tzinfo=UTC))
 
@@ -315,8 +337,6 @@ def test_a_run_that_failed_is_superseded_and_both_lead_to_each_other(api, story)
     run_page = f"/dags/recorded/runs/{quote(later.dag_run.run_id, safe='')}"
     failed_page = f"/dags/recorded/runs/{quote(failed.dag_run.run_id, safe='')}"
 
-    assert "not committed The run ended without a commit" in before
-    assert "clear the failed tasks" in before.lower()
     assert "superseded It was never committed" in text_of(superseded)
     assert f'href="{run_page}"' in superseded.text
     assert f'href="{page_of(failed)}"' in covers.text

@@ -229,9 +229,9 @@ class LeakingCatalog(SqlCatalog):
         self._leak("load_table", identifier)
         return super().load_table(identifier)
 
-    def register_table(self, identifier, metadata_location, overwrite=False):  # noqa: FBT002 - as PyIceberg
+    def register_table(self, identifier, metadata_location, *args, **kwargs):
         self._leak("register_table", identifier)
-        return super().register_table(identifier, metadata_location, overwrite)
+        return super().register_table(identifier, metadata_location, *args, **kwargs)
 
     def drop_table(self, identifier):
         self._leak("drop_table", identifier)

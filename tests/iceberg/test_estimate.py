@@ -79,6 +79,7 @@ def by_bounds(lake):
         days.append(day.date())
         if number == 3:
             compact(table)
+            table.refresh()
             table.append(pa.table({"id": [], "at": []}, schema=EVENTS))
             days += [days[-1]] * 2
     return aged(table, days)
