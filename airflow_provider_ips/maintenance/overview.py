@@ -27,6 +27,7 @@ from airflow_provider_ips.runs.environment import now_ms
 if TYPE_CHECKING:
     from airflow_provider_ips.checkpoints.iceberg import IcebergStore
     from airflow_provider_ips.checkpoints.variable import VariableStore
+    from airflow_provider_ips.core.checkpoint.entries import PendingCapture
     from airflow_provider_ips.core.positions import RunIdentity
     from airflow_provider_ips.maintenance.server import Server
 
@@ -50,17 +51,22 @@ def consumer_rows(store: VariableStore | IcebergStore, server: Server | None = N
 
 def _read_rows(store: VariableStore | IcebergStore, server: Server | None) -> list[tuple[Row, Checkpoint | None]]:
     read = [_listed(*document) for document in store.documents()]
-    pending = {id(row): (c.consumer, c.pending.run) for row, c in read if c is not None and c.pending is not None}
-    states = {} if server is None else server.states_of(run for _, run in pending.values())
-    for row, _ in read:
-        if id(row) in pending and row["problem"] is None:
-            consumer, run = pending[id(row)]
-            row["problem"] = _problem_of(consumer, run, states.get(run), server)
+    waiting = [(row, c, capture) for row, c in read if c is not None and (capture := _awaited(c)) is not None]
+    states = {} if server is None else server.states_of(capture.run for _, _, capture in waiting)
+    for row, checkpoint, capture in waiting:
+        if row["problem"] is None:
+            row["problem"] = _problem_of(checkpoint, capture.run, states.get(capture.run), server)
     return read
 
 
-def _problem_of(consumer: str, run: RunIdentity, state: str | None, server: Server | None) -> str | None:
-    """Say why a pending capture will not be committed; None while its run is at work."""
+def _awaited(checkpoint: Checkpoint) -> PendingCapture | None:
+    """The capture for whose commit others wait: the pending one, or a full refresh that was never committed."""
+    refreshes = (capture for capture in checkpoint.uncommitted if capture.refreshes)
+    return checkpoint.pending or next(refreshes, None)
+
+
+def _problem_of(checkpoint: Checkpoint, run: RunIdentity, state: str | None, server: Server | None) -> str | None:
+    """Say why a capture will not be committed; None while its run is at work."""
     from airflow.configuration import conf
 
     here = conf.get("api", "base_url", fallback="") or None
@@ -68,9 +74,11 @@ def _problem_of(consumer: str, run: RunIdentity, state: str | None, server: Serv
         return "captured and not committed; whether the run is still at work is not known here"
     if state in ("queued", "running"):
         return None
+    if checkpoint.pending is None:
+        return f"a full refresh has ended ({state or 'deleted'}) without a commit, and all other runs are refused"
     if state is None:
         return "the run was deleted before it committed; the next run captures its range again"
-    if server.has_commit(run.dag_id, consumer) is False:
+    if server.has_commit(run.dag_id, checkpoint.consumer) is False:
         return f"DAG {run.dag_id} has no IpCommitOperator for it: its checkpoint never moves"
     return f"the run has ended ({state}) without a commit; the next run captures its range again"
 

@@ -44,6 +44,16 @@ def test_a_run_that_failed_is_a_problem_until_the_next_one_commits(ips, lake, ev
     assert listed(ips, "listed.capture")["problem"] is None
 
 
+def test_a_full_refresh_that_failed_is_a_problem_though_nothing_is_pending(ips, lake, events, run_dag):
+    """All other runs of the consumer are refused."""
+    job = Job(lake)
+    dag = incremental("refreshed", "db.events", job)
+    run_dag(dag)
+    job.fails = True
+    run_dag(dag, conf={"ips_run": "full"})
+    assert listed(ips, "refreshed.capture")["problem"].startswith("a full refresh has ended (failed)")
+
+
 def test_a_run_at_work_is_not_a_problem(ips, lake, events, run_dag):
     """Its job may take hours."""
     said = []

@@ -18,7 +18,7 @@ from airflow_provider_ips.core.identifiers import CapturedBranch, CapturedRange,
 from airflow_provider_ips.core.planning.incremental_reads import range_to_read
 from airflow_provider_ips.core.planning.plan import plan_capture, plan_full
 from airflow_provider_ips.core.record import Kind
-from airflow_provider_ips.core.settings import ALL_OPERATIONS, CaptureSettings
+from airflow_provider_ips.core.settings import ALL_OPERATIONS, CaptureSettings, refuse_for_range
 from airflow_provider_ips.testing import InMemoryHistory
 
 if TYPE_CHECKING:
