@@ -24,10 +24,10 @@ WORKERS ?= 2
 # What `make test` leaves out below tests/: folders that are done already.
 DONE ?=
 # Tests that take long, and have targets of their own: below tests/system/.
-OWN_TARGETS := apply browser cascades components cookbook dbt demo docs_site examples/test_patterns.py lineage playback topology triggerer
+OWN_TARGETS := apply browser cascades components cookbook dbt demo docs_site examples/test_patterns.py lineage metrics playback topology triggerer
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-watch bench-watch-dag bench-pages bench-state bench-metrics compare quick test test-apply test-components test-triggerer test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
+.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-watch bench-watch-dag bench-pages bench-state bench-metrics compare quick test test-apply test-components test-triggerer test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-metrics test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -132,6 +132,9 @@ test-cookbook: env ## every recipe parsed and rendered with its real provider, i
 test-lineage: env ## what captures and commits report by OpenLineage, with Airflow's provider, in an environment of its own
 	@scripts/environment lineage --editable .
 	.cache/lineage/bin/python -m pytest tests/system/lineage $(PYTEST_ARGS)
+
+test-metrics: env ## metrics of real runs in a real StatsD exporter and Prometheus, and its alerts (needs Go, apt)
+	pytest tests/system/metrics $(PYTEST_ARGS)
 
 test-dbt: jars ## dbt models over captured tables, with dbt's session method on Spark, in an environment of its own
 	@scripts/environment dbt

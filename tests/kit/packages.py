@@ -85,6 +85,18 @@ def program_of_go(module: str, version: str) -> Path:
     return _fetched(program, (module, version), build) / program
 
 
+def program_of_debian(package: str, path: str) -> Path:
+    """A program of a Debian package: the one that is installed, or else one that is only unpacked."""
+    if installed := shutil.which(path.rpartition("/")[2]):
+        return Path(installed)
+
+    def build(folder: Path) -> None:
+        command = f"apt-get download {package} && dpkg --extract {package}_*.deb ."
+        _run("sh", "-c", f"cd '{folder}' && {command}")
+
+    return _fetched(package, (package, path), build) / path
+
+
 def program_of_npm(package: str, version: str, program: str) -> Path:
     """A program that a package of npm brings."""
 

@@ -19,6 +19,9 @@ def test_every_service_is_explained_and_no_other():
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_commands_name_what_is_there(command):
+    while command[2:3] == ["--file"]:
+        assert (DOCKER / command[3]).exists()
+        command = [*command[:2], *command[4:]]
     if command[:2] == ["docker", "compose"]:
         after = [word for word in command[3:] if not word.startswith("-")]
         named = {"exec": after[:1], "logs": after}.get(command[2], [])
@@ -48,4 +51,6 @@ def test_variables_that_it_names_are_there(tmp_path):
 def test_addresses_are_those_of_the_ports(tmp_path):
     ports = {name: value for name, value in generated_env(tmp_path).items() if name.endswith("_PORT")}
 
-    assert set(re.findall(r"http://localhost:(\d+)", PAGE)) == set(ports.values())
+    beside = re.findall(r'"127\.0\.0\.1:(\d+):', (DOCKER / "compose.metrics.yaml").read_text())
+
+    assert set(re.findall(r"http://localhost:(\d+)", PAGE)) == {*ports.values(), *beside}
