@@ -29,9 +29,10 @@ from airflow_provider_ips.ui.deployment import read_deployment, read_tables
 from airflow_provider_ips.ui.desk import Desk
 from airflow_provider_ips.ui.rendering import compile_templates, render
 from airflow_provider_ips.ui.rights import may_trigger, permitted
+from airflow_provider_ips.ui.stages import find_backfills, find_edges, place_stages
 from airflow_provider_ips.ui.states import STATES
 from airflow_provider_ips.ui.stored_runs import read_captures_of
-from airflow_provider_ips.ui.tables import chunk_progress, commit_lines, find_edges, list_tables_of, place_stages
+from airflow_provider_ips.ui.tables import commit_lines, list_tables_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 
 LARGEST_MAP_INDEX: Final = 2**31 - 1
+MOST_CHUNKS_READ: Final = 1100
+"""More than Airflow maps by default, so that the newest backfill is there with all its chunks."""
 
 _REFUSALS: Final = {
     HTTPStatus.UNAUTHORIZED: ("Log in first", "This page shows what a DAG has processed, to people who may read it."),
@@ -95,8 +98,11 @@ def show_overview(user: GetUserDep, session: SessionDep) -> HTMLResponse:
     consumers = find_consumers(deployment, permitted(user, "GET", deployment.dag_ids))
     counts = Counter(each.state.word for each in consumers)
     words = [(state, counts[word]) for word, state in STATES.items() if counts[word]]
+    also = Counter(word for each in consumers for word in each.also)
     shared = [action for action, target in ((LOOK, WATCH_DAG), (GC, DAG_ID)) if may_trigger(user, target)]
-    return render("overview.html", consumers=consumers, words=words, shared=shared, dag_id=None, task_id=None)
+    return render(
+        "overview.html", consumers=consumers, words=words, also=also, shared=shared, dag_id=None, task_id=None
+    )
 
 
 def show_dag_tab(dag_id: str, user: GetUserDep, session: SessionDep, task_id: str | None = None) -> HTMLResponse:
@@ -104,7 +110,7 @@ def show_dag_tab(dag_id: str, user: GetUserDep, session: SessionDep, task_id: st
     deployment = read_deployment(session)
     found = find_consumers(deployment, permitted(user, "GET", deployment.dag_ids))
     consumers = [each for each in found if dag_id in each.dag_ids and task_id in (None, each.task_id)]
-    return render("overview.html", consumers=consumers, words=[], shared=[], dag_id=dag_id, task_id=task_id)
+    return render("overview.html", consumers=consumers, words=[], also={}, shared=[], dag_id=dag_id, task_id=task_id)
 
 
 def show_consumer(dag_id: str, consumer: str, user: GetUserDep, session: SessionDep) -> HTMLResponse:
@@ -146,8 +152,9 @@ def show_stages(user: GetUserDep, session: SessionDep) -> HTMLResponse:
     consumers = find_consumers(deployment, permitted(user, "GET", deployment.dag_ids))
     edges = find_edges(consumers)
     dag_ids = {dag_id for each in consumers for dag_id in each.dag_ids}
-    chunks = chunk_progress(read_captures_of(session, dag_ids, containing='"chunk"'))
-    return render("stages.html", stages=place_stages(consumers, edges), edges=edges, chunks=chunks)
+    chunks = read_captures_of(session, dag_ids, containing='"chunk"', limit=MOST_CHUNKS_READ)
+    backfills = find_backfills(chunks, edges, list_tables_of(consumers, read_tables(session)))
+    return render("stages.html", stages=place_stages(consumers, edges), edges=edges, backfills=backfills)
 
 
 def show_action(dag_id: str, action: str, consumer: str, user: GetUserDep, session: SessionDep) -> HTMLResponse:

@@ -17,18 +17,30 @@ from airflow_provider_ips.runs.environment import now_ms
 from airflow_provider_ips.ui import urls
 from airflow_provider_ips.ui.capture_page import Link, status_word
 from airflow_provider_ips.ui.deployment import SHOWN_SAVINGS, CaptureTask, Deployment, Document, read_in_full
-from airflow_provider_ips.ui.states import State, pending_run, runs_beside, state_of
+from airflow_provider_ips.ui.states import State, changed_by_hand, pending_run, runs_beside, state_of
 from airflow_provider_ips.ui.stored_runs import StoredCapture, find_captures, read_captures_of
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from airflow_provider_ips.core.checkpoint.document import Checkpoint
-    from airflow_provider_ips.core.checkpoint.entries import Capture, CommittedCapture
-    from airflow_provider_ips.core.positions import RunIdentity
+    from airflow_provider_ips.core.checkpoint.entries import Capture, CommittedCapture, Intervention
+    from airflow_provider_ips.core.positions import Position, RunIdentity
+    from airflow_provider_ips.core.sightings.consumer_sighting import SourceSighting
 
 
 _UNKNOWN: Final = Volume(files=None, records=None, size_bytes=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRow:
+    """A source of a consumer as its page shows it."""
+
+    label: str
+    committed: Position | None
+    pending: Position | None
+    seen: SourceSighting | None
+    """None if it was not seen since the checkpoint has moved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +107,33 @@ class Consumer:
         if self.seen is None or self.checkpoint is None:
             return False
         return any(self.checkpoint.position_of(each.source) != each.committed for each in self.seen.sources)
+
+    @property
+    def changed_by_hand(self) -> Intervention | None:
+        """Who has moved its checkpoint since its last commit, when and how."""
+        return changed_by_hand(self.checkpoint)
+
+    @property
+    def also(self) -> tuple[str, ...]:
+        """What is said beside its state."""
+        said = {"target missed": self.misses_target, "paused": self.is_paused, "no DAG": not self.has_dag}
+        return tuple(word for word, is_true in said.items() if is_true)
+
+    @property
+    def source_rows(self) -> list[SourceRow]:
+        """Its sources, each with its positions and with what was seen of it."""
+        return [self._source_row(label) for label in self.sources]
+
+    def _source_row(self, label: str) -> SourceRow:
+        seen = next((x for x in self.seen.sources if x.source.label == label), None) if self.seen else None
+        pending = seen.pending.to_inclusive if seen and seen.pending else None
+        committed = seen.committed if seen else None
+        if (checkpoint := self.checkpoint) is not None:
+            committed = next((x.position for x in checkpoint.positions if x.source.label == label), None)
+            ranges = checkpoint.pending.ranges if checkpoint.pending else ()
+            pending = next((x.to_inclusive for x in ranges if x.source.label == label), None)
+        is_current = seen is not None and not self.is_seen_before_change
+        return SourceRow(label=label, committed=committed, pending=pending, seen=seen if is_current else None)
 
     @property
     def lag(self) -> Volume:

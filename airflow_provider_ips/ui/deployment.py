@@ -60,6 +60,11 @@ class CaptureTask:
     targets: tuple[Source, ...]
     settings: Mapping[str, Any]
 
+    @property
+    def takes_chunks(self) -> bool:
+        """Whether it captures the chunks of a backfill, beside the checkpoint."""
+        return "chunk" in self.settings
+
     def makes(self, consumer: str) -> bool:
         """Whether a consumer's captures are instances of this task."""
         return consumer == self.consumer or (self.is_mapped and consumer.startswith(f"{self.consumer}."))

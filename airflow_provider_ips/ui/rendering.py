@@ -180,5 +180,6 @@ _FILTERS: Final[Mapping[str, Callable[..., object]]] = {
     "settings": _settings,
     "in_engine": reports.engine_name,
     "heights": _heights,
+    "sentence": lambda text: text[:1].upper() + text[1:],
     "columns": _columns,
 }

@@ -13,7 +13,12 @@ from airflow_provider_ips.ui.deployment import CaptureTask, Document
 
 if TYPE_CHECKING:
     from airflow_provider_ips.core.checkpoint.document import Checkpoint
+    from airflow_provider_ips.core.checkpoint.entries import Intervention
     from airflow_provider_ips.core.positions import RunIdentity
+
+
+_MOVING: Final = ("rewind", "reset", "seed", "abandon")
+"""Commands after which the next run captures something else than what it would have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +125,20 @@ _STATES: Final = (
         urgency=20,
     ),
     State(
+        word="backfills",
+        tone="none",
+        meaning="Its captures are chunks of backfills, which move no checkpoint.",
+        next_step="Nothing to do here: the page Stages says how far each backfill is.",
+        urgency=5,
+    ),
+    State(
+        word="changed by hand",
+        tone="warning",
+        meaning="A person has moved the checkpoint, and no run has committed since then.",
+        next_step="Trigger the DAG, or wait for its next run: it captures from the new position.",
+        urgency=25,
+    ),
+    State(
         word="idle",
         tone="success",
         meaning="Everything that was captured is committed.",
@@ -161,11 +180,29 @@ def _word(
         return "running"
     if checkpoint is not None and any(capture.refreshes for capture in checkpoint.uncommitted):
         return "refresh failed"
+    return _word_of_resting(checkpoint, task, seen)
+
+
+def _word_of_resting(checkpoint: Checkpoint | None, task: CaptureTask | None, seen: ConsumerSighting | None) -> str:
+    """Choose among the words of consumers without a run at work, and without one that has left something."""
     if task is not None and not task.has_commit:
         return "no commit in its DAG"
+    if task is not None and task.takes_chunks:
+        return "backfills"
+    if changed_by_hand(checkpoint) is not None:
+        return "changed by hand"
     has_committed = seen is not None and any(each.committed is not None for each in seen.sources)
     is_new = not has_committed if checkpoint is None else checkpoint.is_blank
     return "never ran" if is_new else "idle"
+
+
+def changed_by_hand(checkpoint: Checkpoint | None) -> Intervention | None:
+    """Return the newest change that a person made, if no run has committed since."""
+    if checkpoint is None or not checkpoint.interventions:
+        return None
+    newest = checkpoint.interventions[-1]
+    committed_at_ms = checkpoint.history[-1].committed_at_ms if checkpoint.history else 0
+    return newest if newest.verb in _MOVING and newest.at_ms > committed_at_ms else None
 
 
 def pending_run(document: Document, seen: ConsumerSighting | None) -> RunIdentity | None:

@@ -108,36 +108,44 @@ class StoredCapture(StoredXCom):
 
     dag_id: str
     run_state: str
-    run_ended_at: datetime | None
     outcome: str | None
+    committed_at: datetime | None
+    """When its commit reported that."""
 
 
 def read_captures_of(
-    session: Session, dag_ids: Collection[str], consumer: str | None = None, *, containing: str = ""
+    session: Session,
+    dag_ids: Collection[str],
+    consumer: str | None = None,
+    *,
+    containing: str = "",
+    limit: int = MAX_READ,
 ) -> list[StoredCapture]:
     """Read the records in the newest runs of some DAGs, newest first.
 
     :param consumer: whose records; None for those of all
     :param containing: a text that the record has in it
+    :param limit: how many records are read
     """
     in_newest = (
-        select(*_COLUMNS, XComModel.dag_id, XComModel.key, DagRun.state, DagRun.end_date)
+        select(*_COLUMNS, XComModel.dag_id, XComModel.timestamp, DagRun.state)
         .join(DagRun, XComModel.dag_run_id == DagRun.id)
         .where(XComModel.dag_id.in_(dag_ids))
     )
     wanted = in_newest.where(XComModel.key == "capture")
     if containing:
         wanted = wanted.where(cast(XComModel.value, Text).contains(containing, autoescape=True))
-    records = session.execute(wanted.order_by(DagRun.run_after.desc(), DagRun.id.desc()).limit(MAX_READ)).all()
+    records = session.execute(wanted.order_by(DagRun.run_after.desc(), DagRun.id.desc()).limit(limit)).all()
     read = [(row, _xcom(row)) for row in records]
     own = read if consumer is None else [each for each in read if each[1].consumer == consumer][:MAX_SHOWN]
     runs = {row.run_id for row, _ in own}
     commits = session.execute(in_newest.where(XComModel.key == "commit", XComModel.run_id.in_(runs)))
-    outcomes = {
-        (row.dag_id, row.run_id, str(each.get("capture_id"))): str(each.get("outcome"))
+    reported = {
+        (row.dag_id, row.run_id, str(each.get("capture_id"))): (str(each.get("outcome")), row.timestamp)
         for row in commits
         for each in _reports(_xcom(row))
     }
+    outcomes = [reported.get((row.dag_id, row.run_id, xcom.capture_id), (None, None)) for row, xcom in own]
     return [
         StoredCapture(
             run_id=xcom.run_id,
@@ -146,10 +154,10 @@ def read_captures_of(
             value=xcom.value,
             dag_id=row.dag_id,
             run_state=str(getattr(row.state, "value", row.state)),
-            run_ended_at=row.end_date,
-            outcome=outcomes.get((row.dag_id, row.run_id, xcom.capture_id)),
+            outcome=outcome,
+            committed_at=committed_at,
         )
-        for row, xcom in own
+        for (row, xcom), (outcome, committed_at) in zip(own, outcomes, strict=True)
     ]
 
 

@@ -121,7 +121,7 @@ def test_a_preview_changes_nothing(client, story, act):
 
     assert preview.status_code == 200
     assert done.status_code == 422
-    assert "not confirmed" in text_of(done)
+    assert "Not confirmed" in text_of(done)
     assert checkpoint_of("acts_preview.capture") == before
 
 
@@ -232,9 +232,9 @@ def test_without_the_maintenance_dag_the_page_says_so(client, story, act):
     form = client(page_of("acts_without", "replay"))
     preview, _ = act(page_of("acts_without", "replay"), "acts_without.capture")
 
-    assert f"this Airflow has no DAG '{DAG_ID}'" in text_of(form)
+    assert f"This Airflow has no DAG '{DAG_ID}'" in text_of(form)
     assert preview.status_code == 422
-    assert f"this Airflow has no DAG '{DAG_ID}'" in text_of(preview)
+    assert f"This Airflow has no DAG '{DAG_ID}'" in text_of(preview)
 
 
 def test_a_paused_maintenance_dag_is_not_started(client, story, act, maintenance):
@@ -252,7 +252,7 @@ def test_who_may_edit_a_dag_and_not_trigger_the_maintenance_dag_starts_no_run(cl
 
     preview, _ = act(page_of("acts_half", "replay"), "acts_half.capture", user="reads:acts_half")
 
-    assert f"you may not start runs of DAG '{DAG_ID}'" in text_of(preview)
+    assert f"You may not start runs of DAG '{DAG_ID}'" in text_of(preview)
 
 
 def test_a_dry_run_starts_a_run_of_the_dag_itself(client, story):
@@ -283,7 +283,7 @@ def test_a_clean_up_is_for_those_who_may_trigger_the_maintenance_dag(client, sto
 
 def test_look_now_starts_a_run_of_the_watch_or_says_what_is_missing(client, run_dag):
     missing = client("/ips/look", data={**hidden_in(client("/ips/look"))})
-    assert "this Airflow has no DAG 'ips_watch'" in text_of(missing)
+    assert "This Airflow has no DAG 'ips_watch'" in text_of(missing)
     sync(DAG("ips_watch", schedule=None))
     pause("ips_watch", paused=False)
 

@@ -199,6 +199,24 @@ def test_a_run_at_work_and_a_deleted_one_are_told_apart(client, story):
     assert "run deleted" in row_of(client("/ips/"), "pages_busy")
 
 
+def test_a_checkpoint_that_a_person_has_moved_is_no_idle_one_until_the_next_commit(client, story):
+    dag = story("pages_by_hand")
+    story.run(dag)
+    story.gain(dag)
+    story.run(dag)
+    before = checkpoint_of("pages_by_hand.capture")
+    moved = manual_changes.rewind(before, capture_id=before.history[0].capture_id)
+    by_kim = manual_changes.with_intervention(moved, who="kim", verb="rewind", now_ms=2_000_000_000_000)
+    default_store().write(by_kim, expected_revision=before.revision)
+
+    row, page = row_of(client("/ips/"), "pages_by_hand"), text_of(client(consumer_page("pages_by_hand")))
+
+    assert "changed by hand" in row
+    assert "rewind by kim" in row
+    assert "Rewind by kim, 2033-05-18 03:33:20 UTC" in page
+    assert "Trigger the DAG, or wait for its next run" in page
+
+
 def test_a_paused_dag_is_said_to_be_paused(client, story):
     story("pages_paused")
     pause("pages_paused")
@@ -312,7 +330,7 @@ def test_a_consumer_is_shown_with_its_captures_and_settings(client, story):
     assert "idle Everything that was captured is committed. What to do now: Nothing to do." in shown
     assert captures_in(answer) == ["committed", "committed"]
     assert str(ran.xcom("capture")["sources"][0]["to"]["snapshot_id"]) in shown
-    assert "iceberg conn id lake" in shown
+    assert "iceberg_conn_id lake" in shown
     assert answer.text.count('<rect class="fill"') == 2
     assert f'href="/ips/captures/pages_one/{ran.dag_run.run_id}/capture"'.replace(":", "%3A").replace("+", "%2B") in (
         answer.text
@@ -463,7 +481,7 @@ def test_lag_target_runway_and_savings_are_shown_as_they_were_seen(client, story
     assert "2 d 23 h" in row
     assert "6.0 MiB" in row
     assert "It misses its target" in page
-    assert "As it was seen, from" in page
+    assert "As it was seen, at most" in page
 
 
 def test_a_consumer_without_lag_keeps_its_target(client, story):

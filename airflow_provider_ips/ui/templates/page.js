@@ -90,7 +90,7 @@
       let shown = 0;
       for (const row of rows) {
         const text = row.textContent.toLowerCase();
-        row.hidden = !!(state && row.dataset.state !== state) || !words.every((word) => text.includes(word));
+        row.hidden = !!(state && !row.dataset.state.split("|").includes(state)) || !words.every((word) => text.includes(word));
         shown += row.hidden ? 0 : 1;
       }
       chips.forEach((chip) => chip.setAttribute("aria-pressed", String(chip.dataset.state === state)));
