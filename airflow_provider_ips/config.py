@@ -82,8 +82,8 @@ LEASE: Final = Option(
     default="48",
     example="24",
     description=(
-        "For how many hours captures in mode ``BRANCH`` hold files of their sources at most. From then on\n"
-        "``airflow ips gc`` and later captures of the same consumer may remove the branch.\n"
+        "For how many hours captures in mode ``BRANCH``, and those with ``hold_source``, hold files of their sources\n"
+        "at most. From then on ``airflow ips gc`` may remove the branch.\n"
     ),
 )
 HISTORY_LENGTH: Final = Option(

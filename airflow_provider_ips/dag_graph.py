@@ -32,6 +32,7 @@ class CaptureTask(BaseOperator):
     source_tables: object
     capture_mode: str | None
     lease: timedelta | None
+    hold_source: bool
     backfill_partitions: str | None
     takes_chunk: bool
     """It is given ``chunk=``, whatever that turns out to be when it runs."""

@@ -171,6 +171,11 @@ class CapturedBranch:
         return cls(source.table, _after_main(f"{BRANCH_PREFIX}{icdc_table_name(source, capture_id, role)}"))
 
     @classmethod
+    def holding(cls, source: Source, icdc_table: str) -> Self:
+        """Name the branch that holds the files of an ICDC table."""
+        return cls.of_capture(source, icdc_table, "held")
+
+    @classmethod
     def parse(cls, name: str) -> Self | None:
         """Read the name that engines use; None for the name of a table."""
         match = _BRANCH_NAME.fullmatch(name)

@@ -40,16 +40,17 @@ def check_mode(capture: CaptureTask) -> None:
         config.check_lease(capture.lease)
     places = [name for name in ("icdc_namespace", "icdc_location") if getattr(capture, name) is not None]
     lease = ["lease"] if capture.lease is not None else []
+    held = ["hold_source"] if capture.hold_source else []
     wrong = {
-        "BRANCH": places,
-        "ICDC": lease,
-        "RANGE": [*places, *lease],
+        "BRANCH": [*places, *held],
+        "ICDC": [] if capture.hold_source else lease,
+        "RANGE": [*places, *lease, *held],
     }.get(capture.capture_mode or "", [])
     if wrong:
         raise InputError(
             f"{' and '.join(wrong)} contradict capture_mode={capture.capture_mode!r}",
             consequence="A branch is where its source is, and holds files for a time; an ICDC table has a place of its "
-            "own, and holds none; a range is nothing but two snapshots of the source",
+            "own, and holds none without hold_source; a range is nothing but two snapshots of the source",
             remedy=f"leave out {' and '.join(wrong)}, or choose another mode",
         )
 
@@ -59,6 +60,18 @@ def check_range(capture: CaptureTask, settings: Iterable[CaptureSettings]) -> No
     if capture.capture_mode == "RANGE":
         for each in settings:
             refuse_for_range(each, has_filter=capture.backfill_partitions is not None)
+
+
+def refuse_stable_name(given: Mapping[str, object]) -> None:
+    """Refuse one name for the captures of all runs: decision record 18 says why."""
+    if "stable_name" in given:
+        raise InputError(
+            "stable_name is not offered: a capture has a name of its own in every run",
+            consequence="Under one name, a job that is cleared alone would read what a later run has captured, and "
+            "process rows twice without any error",
+            remedy="hand the name to the job: as an argument, in its configuration or in an environment variable, each "
+            "of which SparkSubmitOperator templates",
+        )
 
 
 def check_names(capture: CaptureTask) -> None:

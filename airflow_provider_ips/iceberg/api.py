@@ -16,7 +16,7 @@ from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.results.capture_record import SourceRecord
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable, refuse_for_range
-from airflow_provider_ips.iceberg.branches.captures import PreparedBranches, check_source
+from airflow_provider_ips.iceberg.branches.captures import HeldIcdc, PreparedBranches, check_source
 from airflow_provider_ips.iceberg.gc_pause import gc_paused
 from airflow_provider_ips.iceberg.icdc.namespace import check_icdc_namespace
 from airflow_provider_ips.iceberg.icdc.ranges import PreparedRange
@@ -50,6 +50,7 @@ def capture(  # noqa: PLR0913 - the options of a capture, by keyword
     branch: str = "main",
     location: str | None = None,
     lease: timedelta | None = None,
+    hold_source: bool = False,
     **settings: Any,
 ) -> SourceRecord:
     """Make an ICDC table, or a branch, of what was added to a table, and return its record.
@@ -70,6 +71,8 @@ def capture(  # noqa: PLR0913 - the options of a capture, by keyword
     :param partitions: a filter on partition columns, such as ``day >= '2026-10-01'``: exactly its rows are captured
     :param dry_run: make no table, and return the record that it would have
     :param lease: how long a branch holds the files of the source at least, unless it is dropped before; two days
+    :param hold_source: have a branch of the source hold the files of the ICDC table. Drop all that the record names
+        under ``made``, not only the table
     :param settings: any of :class:`~airflow_provider_ips.core.settings.CaptureSettings`
     """
     wanted = CaptureSettings(**settings)
@@ -81,7 +84,8 @@ def capture(  # noqa: PLR0913 - the options of a capture, by keyword
     if partitions is not None:
         refuse_moved_rows(source.name, plan, wanted, partitions)
         plan = _narrowed(source, plan, partitions)
-    names = _names(catalog, source, plan, wanted, mode=mode, into=into, location=location, lease=lease)
+    _refuse_contradictions(mode, into=into, location=location, lease=lease, hold_source=hold_source)
+    names = _names(catalog, source, plan, wanted, mode=mode, into=into)
     makes_table = not (dry_run or plan.is_empty)
     if makes_table and mode == ICDC:
         check_icdc_namespace(catalog, names[0].rpartition(".")[0])
@@ -96,11 +100,31 @@ def capture(  # noqa: PLR0913 - the options of a capture, by keyword
         identity={"into": names[0], **({} if partitions is None else {"partitions": partitions})},
         location=location,
         for_preview=dry_run,
-        as_kind=_KINDS[mode],
+        as_kind=HeldIcdc if hold_source else _KINDS[mode],
     )
     if isinstance(prepared, PreparedBranches) and lease is not None:
         prepared = replace(prepared, lease=lease)
     return prepared.preview() if dry_run else prepared.publish()
+
+
+def _refuse_contradictions(
+    mode: str, *, into: str | None, location: str | None, lease: timedelta | None, hold_source: bool
+) -> None:
+    """Refuse options of the one mode in the other."""
+    if mode not in _KINDS:
+        raise InputError(f"mode={mode!r} is unknown", remedy='use "ICDC", "BRANCH" or "RANGE"')
+    if mode == ICDC and (into is None or (lease is not None and not hold_source)):
+        raise InputError(
+            "a capture in mode ICDC " + ("needs a name" if into is None else "without hold_source has no lease"),
+            consequence="It makes a table, which holds no files",
+            remedy='give into="namespace.table", and a lease only with hold_source=True; or mode="BRANCH"',
+        )
+    if mode != ICDC and (location is not None or hold_source or (mode == RANGE and lease is not None)):
+        raise InputError(
+            f"location={location!r}, lease={lease!r} or hold_source={hold_source} does not fit mode {mode}",
+            consequence="A branch is where its source is, and holds its files; a range is there, too, and holds none",
+            remedy="leave it out",
+        )
 
 
 def _names(
@@ -111,26 +135,10 @@ def _names(
     *,
     mode: str,
     into: str | None,
-    location: str | None,
-    lease: timedelta | None,
 ) -> tuple[str, str]:
     """What is to be made, and what of the rows before they were changed."""
-    if mode == ICDC:
-        if into is None or lease is not None:
-            raise InputError(
-                "a capture in mode ICDC " + ("needs a name" if into is None else "has no lease"),
-                consequence="It makes a table",
-                remedy='give into="namespace.table" and no lease, or mode="BRANCH"',
-            )
+    if mode == ICDC and into is not None:
         return into, f"{into}_before"
-    if mode not in _KINDS:
-        raise InputError(f"mode={mode!r} is unknown", remedy='use "ICDC", "BRANCH" or "RANGE"')
-    if location is not None or (mode == RANGE and lease is not None):
-        raise InputError(
-            f"location={location!r} or lease={lease!r} does not fit mode {mode}",
-            consequence="A branch is where its source is; a range, too, and it holds no files",
-            remedy="leave it out",
-        )
     if mode == RANGE:
         return str(range_to_read(source, plan)), ""
     check_source(catalog, source)

@@ -15,6 +15,7 @@ from airflow_provider_ips.dag_checks.arguments import (
     check_names,
     check_range,
     read_source_dicts,
+    refuse_stable_name,
 )
 from airflow_provider_ips.dag_checks.completion import complete_read_dag, complete_running_dag
 from airflow_provider_ips.dag_checks.stages import refuse_no_chunk
@@ -69,7 +70,9 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
         (experimental), as branches of their sources, which hold the files until the commit, and need the right to
         commit to the source; or ``"RANGE"`` (experimental), as ranges that Spark reads from the sources by itself,
         refused where it would read them otherwise. The default is ``[ips] capture_mode``, which is ``"ICDC"``.
-    :param lease: With ``"BRANCH"``, how long files of the source are held at most; the default is ``[ips] lease``.
+    :param lease: How long branches hold files of the source at most; the default is ``[ips] lease``.
+    :param hold_source: With ``"ICDC"``, have a branch of each source hold the captured files until the commit, or the
+        end of the lease, whatever compaction and expiry do. Needs the right to commit to the source.
     :param data_operations: Which operations are captured: ``("append",)``, the log of appends; or all three,
         ``("append", "overwrite", "delete")``, the net change, with what the rows were before in ``<source>.before``.
     :param on_other_operation: What to do about a snapshot that removes or changes rows: ``"fail"``;
@@ -143,6 +146,7 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
         consumer: str | None = None,
         capture_mode: str | None = None,
         lease: timedelta | None = None,
+        hold_source: bool = False,
         data_operations: str | Collection[str] = ("append",),
         on_other_operation: str = "fail",
         on_superset: str = "fail",
@@ -171,12 +175,14 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
         if chunk is not None:
             # The label of the instances of a backfill in the grid, which would be numbers otherwise.
             kwargs.setdefault("map_index_template", "{{ task.chunk.label }}")
+        refuse_stable_name(kwargs)
         super().__init__(max_active_tis_per_dag=max_active_tis_per_dag, **kwargs)
         self.source_tables = source_tables
         self.iceberg_conn_id = iceberg_conn_id
         self.consumer = consumer
         self.capture_mode = capture_mode
         self.lease = lease
+        self.hold_source = hold_source
         self.data_operations = data_operations
         self.on_other_operation = on_other_operation
         self.on_superset = on_superset
@@ -217,11 +223,11 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
 
     def checked_sources(self) -> tuple[tuple[SourceTable, CaptureSettings], ...]:
         """Check all parameters, and return the sources. Templates are skipped until they are rendered for a run."""
-        check_mode(self)
         check_choice("on_active_run", self.on_active_run, ON_ACTIVE_RUN)
         config.check_store(self.checkpoint_store)
-        for name in ("skip_if_empty", "ignore_downstream_trigger_rules", "follow_params"):
+        for name in ("hold_source", "skip_if_empty", "ignore_downstream_trigger_rules", "follow_params"):
             check_choice(name, getattr(self, name), (True, False))
+        check_mode(self)
         check_names(self)
         given = {name: getattr(self, name) for name in SETTINGS}
         defaults = CaptureSettings(**{name: value for name, value in given.items() if not is_template(value)})
@@ -252,6 +258,7 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
             consumer=self.consumer,
             mode=self.capture_mode or config.capture_mode(),
             lease=self.lease or config.lease(),
+            hold_source=self.hold_source,
             icdc_namespace=self.icdc_namespace,
             icdc_location=self.icdc_location,
             engine_catalog=self.engine_catalog,

@@ -189,6 +189,7 @@ def _new_range(request: CaptureRequest, source: PlannedSource, capture_id: str, 
         before_table=table_name("before") if has_tables and source.settings.captures_changes else None,
         attempted=source.uncommitted.first_end,
         selection=_mark(request, source),
+        held=has_tables and request.holds_source,
     )
 
 
@@ -232,13 +233,15 @@ def _prepare(
 
 def _kind_of(request: CaptureRequest, taken: SourceRange) -> type[PreparedIcdc]:
     """What a range becomes. A retry makes what its first attempt did, though the mode may have changed since."""
-    from airflow_provider_ips.iceberg.branches.captures import PreparedBranches
+    from airflow_provider_ips.iceberg.branches.captures import HeldIcdc, PreparedBranches
     from airflow_provider_ips.iceberg.icdc.ranges import PreparedRange
 
     name = taken.icdc_table
     is_branch = request.mode == BRANCH if name is None else CapturedBranch.parse(name) is not None
     is_range = request.mode == RANGE if name is None else CapturedRange.parse(name) is not None
-    return PreparedBranches if is_branch else PreparedRange if is_range else PreparedIcdc
+    if is_branch or is_range:
+        return PreparedBranches if is_branch else PreparedRange
+    return HeldIcdc if taken.held else PreparedIcdc
 
 
 def _refuse_unknown_bounds(source: PlannedSource, ready: PreparedIcdc) -> None:

@@ -109,7 +109,7 @@ class CommitRun:
     def _drop(self, result: CommitResult | None) -> list[str]:
         """Drop the tables that the checkpoint releases. It has moved, so a table that is left is not an error."""
         released = () if result is None else result.drop
-        tables = [*released, *(self.record.icdc_tables if self.icdc_retention == "drop" else ())]
+        tables = [*released, *(self.record.made if self.icdc_retention == "drop" else ())]
         if not tables:
             return []
         from airflow_provider_ips.iceberg.branches.branch import drop_icdc

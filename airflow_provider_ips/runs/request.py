@@ -39,6 +39,7 @@ class CaptureParameters:
     consumer: str | None
     mode: str
     lease: timedelta
+    hold_source: bool
     icdc_namespace: str | None
     icdc_location: str | None
     engine_catalog: str | None
@@ -86,6 +87,9 @@ class CaptureRequest:
     task_id: str | None = None
     engine_catalog: str | None = None
     lease: timedelta | None = None
+    holds_source: bool = False
+    """Whether branches of the sources hold the files of ICDC tables."""
+
     run_request: RunRequest = field(default_factory=RunRequest)
     chunk: Chunk | None = None
     """The part of a backfill that the run takes."""
@@ -134,6 +138,7 @@ def read_request(context: Context, parameters: CaptureParameters) -> CaptureRequ
         sources=parameters.sources,
         mode=parameters.mode,
         lease=parameters.lease,
+        holds_source=parameters.hold_source and parameters.mode not in (BRANCH, RANGE),
         iceberg_conn_id=parameters.iceberg_conn_id,
         engine_catalog=parameters.engine_catalog,
         icdc_namespace=parameters.icdc_namespace or config.ICDC_NAMESPACE.read(),

@@ -269,3 +269,76 @@ def test_the_configuration_chooses_the_mode(lake, events, job, run_dag, monkeypa
     unknown = run_dag(incremental("unknown_mode", "db.events", job))
     assert "capture_mode='VIEW' is unknown" in str(unknown.errors["capture"])
     assert checkpoint_of("unknown_mode.capture") is None
+
+
+HELD: dict[str, Any] = {"hold_source": True}
+
+
+def test_an_icdc_table_is_held_until_the_next_commit(lake, events, job, run_dag):
+    """The job reads the table. A failed run's table and branch are released by the commit that covers its range."""
+    dag = incremental("held_table", "db.events", job, capture=HELD)
+    first = run_dag(dag)
+    append(events, [4])
+    job.fails = True
+    failed = run_dag(dag)
+    job.fails = False
+    assert (len(branches(events)), len(icdc_tables(lake))) == (2, 2)
+
+    last = run_dag(dag)
+
+    assert last.states == DONE
+    assert job.seen == [[1, 2, 3], [4]]
+    assert icdc_tables(lake) == [last.xcom("db.events")]
+    assert len({first.xcom("db.events"), failed.xcom("db.events"), last.xcom("db.events")}) == 3
+    (held,) = branches(events)
+    source = last.xcom("capture")["sources"][0]
+    assert (last.xcom("capture")["mode"], source["captured_branch"]["branch"]) == ("ICDC", held.partition("branch_")[2])
+
+
+def test_a_commit_that_drops_its_table_takes_the_branch_along(lake, events, job, run_dag):
+    """Also both tables of a capture of changes."""
+    settings = {**HELD, "data_operations": ALL_OPERATIONS, "on_superset": "allow"}
+    dag = incremental("held_and_dropped", "db.events", job, capture=settings, commit={"icdc_retention": "drop"})
+    assert run_dag(dag).states == DONE
+    events.refresh().delete("id = 2")
+    assert run_dag(dag).states == DONE
+    assert (branches(events), icdc_tables(lake)) == ([], [])
+
+
+def test_gc_removes_what_held_a_table_with_it(lake, events, job, run_dag):
+    """What a checkpoint needs stays until the lease has ended."""
+    dag = incremental("held_and_collected", "db.events", job, capture={**HELD, "lease": timedelta(hours=1)})
+    run_dag(dag)
+    (live,) = branches(events)
+    run_dag(dag, conf={"ips_run": "full"})
+
+    plan = plan_clean_up(lake, "icdc", [default_store()], before_ms=now_ms() + 60_000)
+
+    assert {b.name: reason for b, reason, removed in plan.branches if not removed} == {live: "a checkpoint names it"}
+    clean_up(lake, plan)
+    assert branches(events) == [live]
+    assert len(icdc_tables(lake)) == 1
+
+
+def test_a_table_outlives_its_lease(lake, events, job, run_dag):
+    """Then nothing holds its files, as without ``hold_source``."""
+    dag = incremental("held_too_short", "db.events", job, capture={**HELD, "lease": timedelta(milliseconds=1)})
+    name = run_dag(dag).xcom("db.events")
+    clean_up(lake, plan_clean_up(lake, "icdc", [default_store()], before_ms=0))
+    assert (branches(events), icdc_tables(lake)) == ([], [name])
+    append(events, [4])
+    assert run_dag(dag).states == DONE
+
+
+@pytest.mark.parametrize("wrong", [{"capture_mode": "BRANCH", "hold_source": True}, {"hold_source": "yes"}])
+def test_contradictory_holds_are_refused_when_the_dag_is_read(wrong):
+    """A branch is what holds; and a text is neither yes nor no."""
+    with pytest.raises(InputError, match="hold_source"):
+        capturing("db.events", **wrong)
+
+
+def test_one_name_for_all_runs_is_refused_when_the_dag_is_read():
+    """A job that is cleared alone would read a later run's rows."""
+    with pytest.raises(InputError, match="stable_name is not offered") as refused:
+        capturing("db.events", **BRANCH, stable_name=True)
+    assert "environment variable" in refused.value.remedy

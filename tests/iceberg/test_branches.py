@@ -324,10 +324,11 @@ def test_a_capture_is_not_captured_as_a_branch(catalog: Catalog) -> None:
         {},
         {"into": "icdc.x", "lease": timedelta(1)},
         {"mode": "BRANCH", "location": "file:///tmp/x"},
+        {"mode": "BRANCH", "hold_source": True},
     ],
 )
 def test_contradictions_are_refused(catalog: Catalog, given: dict[str, Any]) -> None:
-    """An unknown mode, a table without name or with a lease, a branch that is to be elsewhere."""
+    """An unknown mode, a table without name or with a lease, a branch that is to be elsewhere, or held."""
     append(new_table(catalog), 1)
     with pytest.raises(InputError):
         capture(catalog, "db.t", **given)

@@ -92,7 +92,7 @@ class Checkpoint(KeptObject):
 
     def retained_with(self, capture: Capture | None) -> tuple[str, ...]:
         """The ICDC tables that the next commit releases, once a capture is not needed any more."""
-        return tuple(dict.fromkeys((*self.retained, *(() if capture is None else capture.icdc_tables))))
+        return tuple(dict.fromkeys((*self.retained, *(() if capture is None else capture.made))))
 
     @property
     def captures(self) -> tuple[Capture, ...]:
@@ -107,13 +107,13 @@ class Checkpoint(KeptObject):
     @property
     def known_tables(self) -> set[str]:
         """The ICDC tables that it names, of any capture."""
-        return {*self.retained, *(table for capture in self.captures for table in capture.icdc_tables)}
+        return {*self.retained, *(name for capture in self.captures for name in capture.made)}
 
     @property
     def needed_tables(self) -> set[str]:
         """ICDC tables that are pending or retained, and those of the newest capture, whose job may be cleared."""
         wrote = [capture for capture in self.history if capture.wrote]
-        return set(self.retained_with(self.pending)) | set(wrote[-1].icdc_tables if wrote else ())
+        return set(self.retained_with(self.pending)) | set(wrote[-1].made if wrote else ())
 
     @property
     def sources(self) -> set[Source]:

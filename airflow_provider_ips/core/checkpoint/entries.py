@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.identifiers import CapturedBranch, Source
 from airflow_provider_ips.core.json_fields import KeptObject, Stored
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import Kind
@@ -41,6 +41,20 @@ class SourceRange(KeptObject):
     selection: Annotated[str | None, Stored(omitted=True)] = None
     """Which settings chose the rows, and which they chose, as :func:`selection_mark` writes it; None if unknown."""
 
+    held: Annotated[bool, Stored(omitted=True)] = False
+    """Branches of the source hold the files of its tables."""
+
+    @property
+    def icdc_tables(self) -> tuple[str, ...]:
+        """The names of its tables, or of the branches that are read in their place."""
+        return tuple(table for table in (self.icdc_table, self.before_table) if table is not None)
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The same, and the branches that hold their files."""
+        holding = (str(CapturedBranch.holding(self.source, table)) for table in self.icdc_tables if self.held)
+        return (*self.icdc_tables, *holding)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture(KeptObject):
@@ -58,7 +72,12 @@ class Capture(KeptObject):
     @property
     def icdc_tables(self) -> tuple[str, ...]:
         """The names of all tables that it made."""
-        return tuple(table for r in self.ranges for table in (r.icdc_table, r.before_table) if table is not None)
+        return tuple(table for r in self.ranges for table in r.icdc_tables)
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """The names of all that has to be removed with it: its tables, and the branches that hold their files."""
+        return tuple(name for r in self.ranges for name in r.made)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

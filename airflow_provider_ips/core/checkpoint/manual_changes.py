@@ -233,7 +233,7 @@ def _replays(checkpoint: Checkpoint) -> tuple[PendingCapture, ...]:
 def _without_pending(checkpoint: Checkpoint) -> Checkpoint:
     """Remove all captures that are not committed; the next commit releases their ICDC tables."""
     begun = (*checkpoint.begun, *_replays(checkpoint))
-    tables = dict.fromkeys((*checkpoint.retained, *(table for c in begun for table in c.icdc_tables)))
+    tables = dict.fromkeys((*checkpoint.retained, *(table for c in begun for table in c.made)))
     return replace(checkpoint, pending=None, replaying=None, uncommitted=(), retained=tuple(tables))
 
 

@@ -158,7 +158,7 @@ def _commit_pending(
     if _Place.START not in places:
         outcome = CommitOutcome.SUPERSEDED if _Place.PAST in places else CommitOutcome.ALREADY_DONE
         return CommitResult(outcome=outcome, checkpoint=checkpoint)
-    released = tuple(table for table in checkpoint.retained if table not in pending.icdc_tables)
+    released = tuple(table for table in checkpoint.retained if table not in pending.made)
     capture = CommittedCapture(
         capture_id=pending.capture_id,
         run=pending.run,
@@ -175,7 +175,7 @@ def _commit_pending(
         pending=None if checkpoint.pending is pending else checkpoint.pending,
         uncommitted=tuple(c for c in checkpoint.uncommitted if c is not pending),
         history=_append(checkpoint.history, capture, history_length),
-        retained=() if keep_icdc else pending.icdc_tables,
+        retained=() if keep_icdc else pending.made,
     )
     return CommitResult(outcome=CommitOutcome.ADVANCED, checkpoint=moved, drop=released)
 

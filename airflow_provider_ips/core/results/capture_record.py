@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
 
-from airflow_provider_ips.core.identifiers import CapturedRange, Source
+from airflow_provider_ips.core.identifiers import CapturedBranch, CapturedRange, Source
 from airflow_provider_ips.core.json_fields import JsonObject, SnapshotId, Stored, Words, read_object, write_object
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import ColumnRange, Decision, Kind, Verdict, Volume
@@ -39,7 +39,8 @@ class SourceRecord(JsonObject):
     from_exclusive: Annotated[Position | None, Stored("from")]
     to_inclusive: Annotated[Position, Stored("to")]
     captured_branch: Annotated[BranchRecord | None, Stored(omitted=True)] = None
-    """Where the captured rows are in mode BRANCH: ``icdc_table`` is the name by which engines read it."""
+    """The branch of the source that has the captured rows: in mode BRANCH what ``icdc_table`` names, and with
+    ``hold_source`` the one that holds the files of ``icdc_table``."""
 
     before_branch: Annotated[BranchRecord | None, Stored(omitted=True)] = None
     captured: Annotated[Volume, Stored(inline=True)]
@@ -73,7 +74,8 @@ class SourceRecord(JsonObject):
         """Return ``"BRANCH"`` or ``"RANGE"`` if the rows are read from the source, else ``"ICDC"``."""
         if self.captured_range is not None:
             return "RANGE"
-        return "ICDC" if self.captured_branch is None else "BRANCH"
+        is_branch = self.icdc_table is not None and CapturedBranch.parse(self.icdc_table) is not None
+        return "BRANCH" if is_branch else "ICDC"
 
     @property
     def captured_range(self) -> CapturedRange | None:
@@ -87,7 +89,7 @@ class SourceRecord(JsonObject):
 
     @property
     def branch(self) -> str | None:
-        """Return the name of the branch with the captured rows; None in the other modes."""
+        """Return the name of the branch with the captured rows; None if there is only a table."""
         return None if self.captured_branch is None else self.captured_branch.branch
 
     @property
@@ -104,6 +106,13 @@ class SourceRecord(JsonObject):
     def icdc_tables(self) -> tuple[str, ...]:
         """Return the names of all tables that the capture made of this source."""
         return tuple(table for table in (self.icdc_table, self.before_table) if table is not None)
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """Return the names of all that is to be dropped: the tables, and the branches that hold their files."""
+        branches = (branch for branch in (self.captured_branch, self.before_branch) if branch is not None)
+        names = (str(CapturedBranch(self.source.table, branch.branch)) for branch in branches)
+        return tuple(dict.fromkeys((*self.icdc_tables, *names)))
 
     @property
     def bytes_avoided(self) -> int | None:
@@ -199,3 +208,8 @@ class CaptureRecord(JsonObject):
     def icdc_tables(self) -> tuple[str, ...]:
         """Return the names of all tables that the capture made."""
         return tuple(table for source in self.sources for table in source.icdc_tables)
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """Return the names of all that is to be dropped, tables and branches."""
+        return tuple(name for source in self.sources for name in source.made)

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 
 
 MANIFEST_LIST: Final = "snap.avro"
+INSTEAD: Final = 'use capture_mode="ICDC"'
 _COMMIT_ATTEMPTS: Final = 20
 _MAX_PAUSE_S: Final = 2.0
 
@@ -115,11 +116,14 @@ class CommitToSource:
     """One change to a table that others write to all the time: tried again whenever one of them was faster.
 
     ``is_unsettled`` says whether it may still be carried out, so that nothing it refers to may be deleted.
+
+    :param instead: how to capture without a commit to the source
     """
 
-    def __init__(self, catalog: Catalog, what: str) -> None:
+    def __init__(self, catalog: Catalog, what: str, *, instead: str = INSTEAD) -> None:
         self._catalog = catalog
         self._what = what
+        self._instead = instead
         self.is_unsettled = False
 
     def run(
@@ -146,7 +150,7 @@ class CommitToSource:
         raise CatalogError(
             f"{self._what} failed {_COMMIT_ATTEMPTS} times, because others committed in between",
             consequence="Nothing was captured or removed, and no checkpoint moved",
-            remedy='retry the task; a table that is written without a pause is captured by capture_mode="ICDC"',
+            remedy=f"retry the task; for a table that is written without a pause, {self._instead}",
         )
 
     def _try(self, table: Table, commit: Change, is_done: Callable[[TableMetadata], bool]) -> TableMetadata | None:
@@ -167,7 +171,7 @@ class CommitToSource:
                 return now
             self.is_unsettled = outcome_is_unknown(error)
             if self.is_unsettled or _is_same(now, table.metadata):
-                raise _not_committed(error, self._what) from cause_without_secrets(error)
+                raise _not_committed(error, self._what, self._instead) from cause_without_secrets(error)
             return None  # servers before Iceberg 1.11 refuse a number that is taken as a bad request
 
     def _look(self, table: Table, error: Exception) -> TableMetadata:
@@ -187,12 +191,12 @@ def _is_same(now: TableMetadata, before: TableMetadata) -> bool:
     return now.last_updated_ms == before.last_updated_ms and len(now.snapshots) == len(before.snapshots)
 
 
-def _not_committed(error: Exception, what: str) -> CatalogError:
+def _not_committed(error: Exception, what: str, instead: str) -> CatalogError:
     return CatalogError(
         f"{what} was not committed: {redacted_message(error)}",
-        consequence="A capture in mode BRANCH is a commit to its source. No checkpoint moved",
-        remedy=f"let the connection's user commit to the source, which this mode needs; or use "
-        f'capture_mode="ICDC", which only reads it. Otherwise {remedy_for(error)}',
+        consequence="A branch is made and removed by a commit to the source. No checkpoint moved",
+        remedy=f"let the connection's user commit to the source, which this needs; or {instead}, which only reads it. "
+        f"Otherwise {remedy_for(error)}",
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table.metadata import TableMetadataV3
@@ -24,6 +24,7 @@ from airflow_provider_ips.core.history.selections import Selection
 from airflow_provider_ips.core.identifiers import MAIN_BRANCH, CapturedBranch
 from airflow_provider_ips.core.results.capture_record import BranchRecord, SourceRecord
 from airflow_provider_ips.iceberg.branches.branch import (
+    INSTEAD,
     BranchFiles,
     CommitToSource,
     remove_branch,
@@ -60,30 +61,28 @@ _HELD: Final[dict[str, Any]] = {"max-ref-age-ms": 2**63 - 1, "max-snapshot-age-m
 LEASE: Final = timedelta(days=2)
 
 
-def check_source(catalog: Catalog, source: IcebergSource) -> None:
+def check_source(catalog: Catalog, source: IcebergSource, *, instead: str = INSTEAD) -> None:
     """Refuse a source in which no branch can be made, before anything is written."""
+    if why := _why_impossible(catalog, source):
+        raise UnsupportedTableError(
+            f"no branch of {source.name} can hold a capture: {why}",
+            consequence="Nothing was captured and no checkpoint moved",
+            remedy=f"{instead} for this source",
+        )
+
+
+def _why_impossible(catalog: Catalog, source: IcebergSource) -> str | None:
     properties = source.metadata.properties
     head = None if source.branch == MAIN_BRANCH else snapshot_of_branch(source.metadata, source.branch)
     if head is not None and properties_of(head):
-        raise _impossible(source, f"{source.branch} is a capture itself, and its removal would take manifests along")
+        return f"{source.branch} is a capture itself, and its removal would take manifests along"
     if any(key.startswith("nessie.") for key in properties):
-        raise _impossible(source, "its catalog, Nessie, keeps the current snapshot of a table only, and no branches")
+        return "its catalog, Nessie, keeps the current snapshot of a table only, and no branches"
     if properties.get("gc.enabled", "true").lower() == "false":
-        raise _impossible(
-            source, "it has gc.enabled=false: somebody else may own its files, and no snapshot is removed"
-        )
+        return "it has gc.enabled=false: somebody else may own its files, and no snapshot is removed"
     if source.format_version > 2 and not isinstance(catalog, RestCatalog):  # noqa: PLR2004 - v3
-        raise _impossible(
-            source, "it has format version 3, whose metadata PyIceberg cannot write; a REST catalog writes it by itself"
-        )
-
-
-def _impossible(source: IcebergSource, why: str) -> UnsupportedTableError:
-    return UnsupportedTableError(
-        f"{source.name} cannot be captured as a branch: {why}",
-        consequence="Nothing was captured and no checkpoint moved",
-        remedy='use capture_mode="ICDC" for this source',
-    )
+        return "it has format version 3, whose metadata PyIceberg cannot write; a REST catalog writes it by itself"
+    return None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,6 +113,8 @@ class PreparedBranches(PreparedIcdc):
     """A checked plan that becomes one branch of the source, or two in a capture of changes."""
 
     lease: timedelta = LEASE
+    instead: ClassVar[str] = INSTEAD
+    """How to capture the source without a branch."""
 
     @classmethod
     def place(cls, catalog: Catalog, source: IcebergSource, name: str, requested: str | None) -> str:  # noqa: ARG003
@@ -175,7 +176,8 @@ class PreparedBranches(PreparedIcdc):
         return written
 
     def _publish(self, written: Sequence[_Written]) -> TableMetadata:
-        commit = CommitToSource(self.catalog, f"publishing {', '.join(each.planned.name for each in written)}")
+        what = f"publishing {', '.join(each.planned.name for each in written)}"
+        commit = CommitToSource(self.catalog, what, instead=self.instead)
         try:
             metadata = commit.run(
                 self.source.table,
@@ -257,6 +259,31 @@ class PreparedBranches(PreparedIcdc):
                 continue
             except foreign_errors():
                 continue
+
+
+class HeldIcdc(PreparedBranches):
+    """A checked plan that becomes ICDC tables, and branches of the source that hold the files of these tables."""
+
+    instead: ClassVar[str] = "leave out hold_source"
+
+    @classmethod
+    def place(cls, catalog: Catalog, source: IcebergSource, name: str, requested: str | None) -> str:
+        """A table is where any ICDC table is."""
+        check_source(catalog, source, instead=cls.instead)
+        return PreparedIcdc.place(catalog, source, name, requested)
+
+    def publish(self) -> SourceRecord:
+        """Publish the branches before the tables: there is no table whose files are not held."""
+        held = PreparedBranches.publish(replace(self, icdc=_holding(self.icdc), before=_holding(self.before)))
+        made = PreparedIcdc.publish(self)
+        return replace(made, captured_branch=held.captured_branch, before_branch=held.before_branch)
+
+
+def _holding(planned: PlannedIcdcTable | None) -> PlannedIcdcTable | None:
+    """The branch that holds the files of a table; None if there are none."""
+    if planned is None or not planned.selections:
+        return None
+    return replace(planned, name=str(CapturedBranch.holding(planned.identity.source, planned.name)))
 
 
 def can_be_referenced(selection: Selection) -> bool:

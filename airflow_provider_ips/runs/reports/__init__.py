@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_ips.core.identifiers import XCOM_KEY_PATTERN, CapturedRange
-from airflow_provider_ips.core.positions import Position
+from airflow_provider_ips.core.positions import Position, format_time
 from airflow_provider_ips.core.record import Decision, Kind, Verdict, Volume
 from airflow_provider_ips.core.results.capture_record import CaptureRecord, SourceRecord
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
@@ -83,6 +83,8 @@ def source_lines(record: SourceRecord, table: str | None) -> Iterator[str]:
         yield from _amounts(record)
     if record.icdc_table is not None:
         yield fact("read it as", table)
+    if record.captured_branch is not None:
+        yield fact("held until", f"{format_time(record.captured_branch.held_until_ms)}, unless it is dropped before")
     if record.before is not None:
         yield fact("before", f"{volume(record.before)}: what changed rows were at the start of the range")
     if record.before_table is not None:

@@ -13,12 +13,9 @@ from collections import Counter
 from pathlib import Path
 
 from tests.kit.local_tables import new_catalog
-from tests.system.branches.history import loses_files_to_leases_of_engines, play
+from tests.system.branches.history import UNSAFE, loses_files_to_leases_of_engines, play
 from tests.system.branches.maintenance import OTHERS, OWN, releases
 from tests.system.branches.rest import check_format_version_3
-
-UNSAFE = {"1.8.1": True, "1.9.2": True}
-"""Releases in which a branch that engines expire costs live files of main."""
 
 
 def main() -> int:
@@ -34,11 +31,11 @@ def main() -> int:
         new_catalog(Path(folder))
         with releases(Path(folder), options.releases) as engines:
             for engine in engines:
-                found = loses_files_to_leases_of_engines(Path(folder), engine)
-                assert found is UNSAFE.get(engine.version, False), f"{engine.version}: loses files is {found}"
-                print(
-                    f"Iceberg {engine.version}: a branch with max-ref-age-ms {'costs' if found else 'keeps'} live files"
-                )
+                for kind in ("branch", "tag"):
+                    found = loses_files_to_leases_of_engines(Path(folder), engine, kind)
+                    assert found is (engine.version in UNSAFE), f"{engine.version}: loses files is {found}"
+                    result = "costs" if found else "keeps"
+                    print(f"Iceberg {engine.version}: a {kind} with max-ref-age-ms {result} live files")
             for number in range(options.count):
                 history = play(Path(folder), options.seed + number, engines, options.steps)
                 done.update(line.split("(")[0].strip() for line in history.log)

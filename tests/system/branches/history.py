@@ -1,7 +1,7 @@
 """One random history of a source and of captures in its branches, checked after every step.
 
 The law: every file of main's head exists and main has the rows of its ledger, whatever became of captures; and one
-that was published reads as it did until its branch is removed.
+that was published reads as it did until its branch is removed: as a branch, or as a table whose files a branch holds.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from tests.system.branches.maintenance import Release
 
 TABLE = "db.t"
+UNSAFE = ("1.8.1", "1.9.2")
+"""Releases that delete live files of main by what they believe of references and parents."""
+
 MERGING = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "3"}
 
 
@@ -74,8 +77,12 @@ class History:
     engines: Sequence[Release]
     rows: dict[int, frozenset[int]] = field(default_factory=dict)
     held: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    tables: dict[str, str] = field(default_factory=dict)
+    """The ICDC tables whose files a branch holds, by the name of the branch."""
+
     log: list[str] = field(default_factory=list)
     number: int = 0
+    has_cleared_parents: bool = False
 
     def __post_init__(self) -> None:
         properties = dict(MERGING) if self.rng.random() < 0.7 else {}
@@ -171,8 +178,11 @@ class History:
             [{"on_other_operation": "skip"}, {"data_operations": ALL_OPERATIONS, "on_superset": "allow"}]
         )
         self.number += 1
+        in_branch = {"mode": "BRANCH", "into": f"c{self.number}"}
+        in_table = {"into": f"icdc.c{self.number}", "hold_source": True}
+        mode: dict[str, Any] = self.rng.choice([in_branch, in_branch, in_table])
         try:
-            record = capture(self.catalog, TABLE, since=since, mode="BRANCH", into=f"c{self.number}", **settings)
+            record = capture(self.catalog, TABLE, since=since, **mode, **settings)
         except IpsError as error:
             self.log.append(f"  refused: {type(error).__name__}")
             return
@@ -181,7 +191,9 @@ class History:
             (record.before_table, record.before_branch),
         ):
             if name is not None and branch is not None:
-                self.held[name] = self.read(branch.snapshot_id)
+                held = str(CapturedBranch(TABLE, branch.branch))
+                self.held[held] = self.read(branch.snapshot_id)
+                self.tables |= {held: name} if name != held else {}
         if since is None and record.snapshot_id is not None:
             assert set(self.read(record.snapshot_id)) == self.rows[record.to_inclusive.snapshot_id or 0], (
                 "rows are missing"
@@ -207,6 +219,8 @@ class History:
     def drop(self) -> None:
         if self.held:
             name = self.rng.choice(sorted(self.held))
+            if name in self.tables:
+                drop_icdc(self.catalog, self.tables[name])  # False if what dropped it before was killed
             assert drop_icdc(self.catalog, name)
             del self.held[name]
 
@@ -228,16 +242,23 @@ class History:
             del self.held[name]
 
     def expire(self, engine: Release) -> None:
+        engine = self._if_safe(engine)
         failed = engine.run("expire", TABLE, int(time.time() * 1000) + 1000)
         assert not failed, failed
 
     def expire_one(self, engine: Release) -> None:
+        engine = self._if_safe(engine)
         engine.run("expire_one", TABLE, self.rng.choice([s.snapshot_id for s in self.table.metadata.snapshots]))
+
+    def _if_safe(self, engine: Release) -> Release:
+        """PyIceberg clears parents; then 1.8 and 1.9 take live files for reverted ones, with or without captures."""
+        return self.engines[-1] if self.has_cleared_parents and engine.version in UNSAFE else engine
 
     def expire_by_pyiceberg(self) -> None:
         heads = {ref.snapshot_id for ref in self.table.metadata.refs.values()}
         old = [s.snapshot_id for s in self.table.metadata.snapshots if s.snapshot_id not in heads]
         if old:
+            self.has_cleared_parents = True
             self.table.maintenance.expire_snapshots().by_ids(
                 self.rng.sample(old, self.rng.randint(1, len(old)))
             ).commit()
@@ -259,6 +280,10 @@ class History:
         """All ids, sorted."""
         return tuple(sorted(self.table.scan(snapshot_id=snapshot_id).to_arrow()["id"].to_pylist()))
 
+    def read_table(self, name: str) -> tuple[int, ...]:
+        """All ids of an ICDC table, sorted."""
+        return tuple(sorted(self.catalog.load_table(name).scan().to_arrow()["id"].to_pylist()))
+
     def check(self) -> None:
         """Hold the law."""
         missing = [
@@ -268,6 +293,8 @@ class History:
         assert set(self.read()) == self.rows[self.head], "main has other rows"
         refs = self.table.metadata.refs
         for name, rows in self.held.items():
+            if name in self.tables and self.catalog.table_exists(self.tables[name]):
+                assert self.read_table(self.tables[name]) == rows, f"{self.tables[name]} has other rows"
             assert self.read(refs[_branch(name)].snapshot_id) == rows, f"{name} has other rows"
 
 
@@ -297,16 +324,18 @@ def catalog_in(folder: Path) -> RacedCatalog:
     """The catalog in a folder, without the table."""
     places = {"uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/warehouse"}
     catalog = RacedCatalog("lake", **places)
-    if catalog.table_exists(TABLE):
-        catalog.drop_table(TABLE)
+    for table in [TABLE, *(catalog.list_tables("icdc") if catalog.namespace_exists("icdc") else ())]:
+        if catalog.table_exists(table):
+            catalog.drop_table(table)
     return catalog
 
 
-def loses_files_to_leases_of_engines(folder: Path, engine: Release) -> bool:
-    """Whether main loses live files when an engine expires a branch that is before main in a hash map, here ``a``."""
+def loses_files_to_leases_of_engines(folder: Path, engine: Release, kind: str = "branch") -> bool:
+    """Whether main loses live files when an engine expires a reference before main in a hash map, here ``a``."""
     table = new_table(catalog_in(folder), TABLE, properties=MERGING)
     first = append(table, 1)
-    table.manage_snapshots().create_branch(first, "a").commit()
+    manage = table.manage_snapshots()
+    (manage.create_tag if kind == "tag" else manage.create_branch)(first, "a").commit()
     for number in range(2, 8):
         append(table, number)
     assert not engine.run("lease_by_engine", TABLE, "a")
