@@ -4,7 +4,8 @@
                                         installed with what they pin, and runs the smoke test there
     python scripts/floors.py --tests    runs the tests of the Airflow layer on the oldest of them
 
-The constraints are those for Python 3.12. Where no Python 3.12 can be found, nothing is run, and that is said.
+The constraints are those for Python 3.12. Where no Python 3.12 can be found, nothing is run, and that is said. With
+--tests it is also a failure.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def main() -> int:
             f"constraints of {', '.join(floors())} are for that one. Nothing is known about these versions now.",
             file=sys.stderr,
         )
-        return 0
+        return int(options.tests)  # who wants the tests shall not take this for a success
     if options.tests:
         return run_tests(python, min(floors(), key=_as_numbers), options.arguments)
     for airflow in sorted(floors(), key=_as_numbers):

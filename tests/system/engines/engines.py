@@ -166,5 +166,11 @@ ENGINES: Final = {
         reader="datafusion",
         ready=_packages("datafusion==54.1.0", "pyiceberg-core==0.11.0", PYICEBERG),
     ),
+    "duckdb": Engine(
+        label="DuckDB",
+        reader="duckdb",
+        ready=_packages("duckdb==1.5.5", "duckdb-extension-avro==1.5.5", "duckdb-extension-iceberg==1.5.5"),
+    ),
+    "sail": Engine(label="Sail", reader="sail", ready=_packages("pysail==0.7.2", "pyspark-client==4.1.1")),
     "clickhouse": Engine(label="ClickHouse", reader="clickhouse", ready=_packages("chdb==4.4.0"), limit=OWN_FOLDER),
 }

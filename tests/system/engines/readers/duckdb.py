@@ -1,0 +1,23 @@
+"""DuckDB, within this process, with the extensions that are published as packages of Python."""
+
+from __future__ import annotations
+
+from importlib.metadata import files
+from typing import Any
+
+import duckdb
+
+from tests.system.engines.protocol import serve, sql
+
+CONNECTION = duckdb.connect()
+for extension in ("avro", "iceberg"):
+    (file,) = (f for f in files(f"duckdb-extension-{extension}") or () if f.suffix == ".duckdb_extension")
+    CONNECTION.execute(f"LOAD '{file.locate()}'")
+
+
+def answer(question: dict[str, Any]) -> Any:
+    """One statement."""
+    return CONNECTION.execute(sql(question, f"iceberg_scan('{question['table']['metadata']}')")).fetchall()
+
+
+serve(duckdb.__version__, answer)

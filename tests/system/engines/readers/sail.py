@@ -1,0 +1,28 @@
+"""Sail, by the protocol of Spark Connect: its server within this process, and Spark's client."""
+
+from __future__ import annotations
+
+import logging
+import os
+from importlib.metadata import version
+from typing import Any
+
+from pysail.spark import SparkConnectServer
+from pyspark.sql import SparkSession
+
+from tests.system.engines.protocol import serve, sql
+
+os.environ["RUST_LOG"] = "off"
+logging.disable()
+SERVER = SparkConnectServer("127.0.0.1", 0)
+SERVER.start(background=True)
+SPARK = SparkSession.builder.remote("sc://{}:{}".format(*SERVER.listening_address)).getOrCreate()
+
+
+def answer(question: dict[str, Any]) -> Any:
+    """One statement over the newest metadata in the table's folder: it takes no other."""
+    SPARK.read.format("iceberg").load(question["table"]["location"]).createOrReplaceTempView("t")
+    return SPARK.sql(sql(question, "t")).collect()
+
+
+serve(version("pysail"), answer)
