@@ -10,6 +10,7 @@ the chunk was committed, which may be more than the chunk wrote, and is never le
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -35,6 +36,7 @@ class Node:
     """A DAG, or a stage of a backfill, at its place in a drawing."""
 
     name: str
+    label: str
     column: int
     row: int
     text: str
@@ -87,6 +89,7 @@ def place_stages(consumers: Sequence[Consumer], edges: Sequence[Edge]) -> list[N
     return [
         Node(
             name=name,
+            label=name,
             column=column,
             row=row,
             text=by_dag[name].state.word,
@@ -175,9 +178,11 @@ class Backfill:
         """The stages as they are drawn."""
         pairs = [(arrow.start, arrow.end) for arrow in self.arrows]
         places = {name: (column, row) for name, column, row in _places(pairs)}
+        of_dag = Counter(each.dag_id for each in self.stages)
         return [
             Node(
                 name=each.name,
+                label=each.dag_id if of_dag[each.dag_id] == 1 else each.name,
                 column=places.get(each.name, (0, number))[0],
                 row=places.get(each.name, (0, number))[1],
                 text=f"{each.done:,} of {self.of:,} committed",
@@ -272,19 +277,28 @@ def _next_step(before: Step, edge: Edge, sighting: TableSighting | None) -> Step
         return _WAITS
     if before.at_ms is None:
         return Step(word="unknown")
-    checkpoint = edge.reader.document.read_in_full()
-    at_ms = before.at_ms
+    at_ms, reader = before.at_ms, edge.reader
+    begun = "at work" if reader.state.word == "running" else "not committed"
+    if (checkpoint := reader.document.read_in_full()) is None:  # it is in Iceberg, or there is none
+        return _seen_step(edge.seen, at_ms, sighting, begun)
 
     def is_covered(ranges: Iterable[SourceRange]) -> bool:
         return any(r.source.label == edge.table and _covers(r.to_inclusive, at_ms, sighting) for r in ranges)
 
-    history, pending = ((), None) if checkpoint is None else (checkpoint.history, checkpoint.pending)
-    if (covering := next((entry for entry in history if is_covered(entry.ranges)), None)) is not None:
+    if (covering := next((entry for entry in checkpoint.history if is_covered(entry.ranges)), None)) is not None:
         return Step(word="committed", at_ms=max(covering.committed_at_ms, at_ms))
-    if pending is not None and is_covered(pending.ranges):
-        return Step(word="at work" if edge.reader.state.word == "running" else "not committed")
-    is_known = checkpoint is not None or (sighting is not None and sighting.seen_at_ms >= at_ms)
-    return _WAITS if is_known else Step(word="unknown")
+    is_begun = checkpoint.pending is not None and is_covered(checkpoint.pending.ranges)
+    return Step(word=begun) if is_begun else _WAITS
+
+
+def _seen_step(seen: SourceSighting | None, at_ms: int, sighting: TableSighting | None, begun: str) -> Step:
+    """Decide by what was seen of a consumer: when it committed is not known then."""
+    if seen is None or seen.committed is None:
+        return _WAITS
+    if _covers(seen.committed, at_ms, sighting):
+        return Step(word="committed")
+    is_begun = seen.pending is not None and _covers(seen.pending.to_inclusive, at_ms, sighting)
+    return Step(word=begun) if is_begun else _WAITS
 
 
 def _covers(position: Position, at_ms: int, sighting: TableSighting | None) -> bool:
