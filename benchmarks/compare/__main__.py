@@ -29,7 +29,7 @@ from benchmarks.compare.scenarios import SCENARIOS
 from scripts.spark_jars import JARS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from benchmarks.compare.run import Cell
     from benchmarks.compare.scenarios import Scenario
@@ -49,15 +49,21 @@ def main() -> None:
     words = options.only.split(",")
     scenarios = [scenario for scenario in SCENARIOS if any(word in scenario.title for word in words)]
     with tempfile.TemporaryDirectory() as folder, open_lake(Path(folder)) as lake:
-        cells = compare(lake, scenarios, CONTENDERS, options.seed)
-    for cell in cells:
-        print(f"{cell.scenario:40} {cell.contender:26} {cell.judgement.verdict:24} {cell.judgement.why}")
+        cells = list(said(compare(lake, scenarios, CONTENDERS, options.seed)))
     if not options.only:
         write(cells, scenarios, options.seed)
     ours = {entry.title for entry in CONTENDERS if entry.is_ours}
     wrong = [cell for cell in cells if cell.contender in ours and cell.judgement.verdict is Verdict.SILENT]
     if wrong:
         sys.exit("silently wrong: " + "; ".join(f"{cell.contender} on {cell.scenario}" for cell in wrong))
+
+
+def said(cells: Iterable[Cell]) -> Iterator[Cell]:
+    """Print each cell as soon as it is judged."""
+    for cell in cells:
+        judged = cell.judgement
+        print(f"{cell.scenario:40} {cell.contender:26} {judged.verdict:24} {judged.why}", flush=True)
+        yield cell
 
 
 def write(cells: Sequence[Cell], scenarios: Sequence[Scenario], seed: int) -> None:

@@ -80,14 +80,38 @@ class Stateless:
 class AppendCapture(Stateless):
     """This package as it comes: a snapshot that changes rows is an error."""
 
+    mode = "ICDC"
+
     def decide(self, wanted: Range) -> None:
         """Capture."""
         into = f"compared_icdc.{self.lake.unused('append')}"
-        self.icdc = capture(self.lake.catalog, wanted.table, since=wanted.after, into=into).icdc_table
+        self.icdc = capture(self.lake.catalog, wanted.table, since=wanted.after, into=into, mode=self.mode).icdc_table
 
     def read(self) -> Inserts:
         """As Spark reads it."""
         return Inserts(rows=None if self.icdc is None else self.lake.spark.table(f"{CATALOG}.{self.icdc}"))
+
+
+class BranchCapture(AppendCapture):
+    """The same as a branch of the source."""
+
+    mode = "BRANCH"
+
+
+class RangeCapture(Stateless):
+    """The same as a range that Spark reads by itself, refused where it would read it otherwise."""
+
+    def decide(self, wanted: Range) -> None:
+        """Prove the range."""
+        self.record = capture(self.lake.catalog, wanted.table, since=wanted.after, mode="RANGE")
+
+    def read(self) -> Inserts:
+        """By the options that the record has; nothing where it has none."""
+        options = self.record.read_options
+        if options is None:
+            return Inserts(rows=None)
+        reader = self.lake.spark.read.format("iceberg").options(**options)
+        return Inserts(rows=reader.load(f"{CATALOG}.{self.record.source}"))
 
 
 class ChangeCapture(Stateless):
@@ -97,6 +121,7 @@ class ChangeCapture(Stateless):
     """
 
     on_superset = "allow"
+    mode = "ICDC"
 
     def decide(self, wanted: Range) -> None:
         """Capture."""
@@ -105,6 +130,7 @@ class ChangeCapture(Stateless):
             wanted.table,
             since=wanted.after,
             into=f"compared_icdc.{self.lake.unused('change')}",
+            mode=self.mode,
             data_operations=("append", "overwrite", "delete"),
             on_superset=self.on_superset,
         )
@@ -135,6 +161,12 @@ class CompleteChangeCapture(ChangeCapture):
     def read(self) -> Replacements:
         """Both tables."""
         return self._both()
+
+
+class BranchChangeCapture(CompleteChangeCapture):
+    """The same as two branches of the source."""
+
+    mode = "BRANCH"
 
 
 class IncrementalRead(Stateless):
@@ -223,12 +255,17 @@ class Entry:
     title: str
     make: Callable[[Lake], Contender]
     is_ours: bool = False
+    writes_to_source: bool = False
+    """It holds files of its table, which would then be there for the others, too: it has a table for itself."""
 
 
 CONTENDERS: Sequence[Entry] = (
     Entry(title="append capture", make=AppendCapture, is_ours=True),
     Entry(title="change capture", make=ChangeCapture, is_ours=True),
     Entry(title="change capture, complete", make=CompleteChangeCapture, is_ours=True),
+    Entry(title="branch, appends", make=BranchCapture, is_ours=True, writes_to_source=True),
+    Entry(title="branch, changes", make=BranchChangeCapture, is_ours=True, writes_to_source=True),
+    Entry(title="range mode", make=RangeCapture, is_ours=True),
     Entry(title="Spark incremental read", make=IncrementalRead),
     Entry(title="`create_changelog_view`", make=ChangelogView),
     Entry(title="Structured Streaming", make=Streaming),

@@ -15,7 +15,7 @@ from benchmarks.compare.judge import Judgement, Truth, Verdict, judge
 from benchmarks.compare.story import Story
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from py4j.java_gateway import JavaObject
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FAILURES = (IpsError, PySparkException, Py4JJavaError)
 """What a user would see fail. Anything else is a mistake of this program, and stops it."""
 
-GONE = ("FileNotFoundException", "Cannot find snapshot")
+GONE = ("FileNotFoundException", "Cannot find snapshot", "Cannot find the end snapshot")
 """What Spark says when a job reads files or snapshots that the source's maintenance has deleted."""
 
 _STREAM = re.compile(r".*terminated with exception: (?P<cause>.*?)(?: SQLSTATE: \w+)?$")
@@ -46,9 +46,14 @@ class Cell:
         return {"scenario": self.scenario, "contender": self.contender, **self.judgement.to_json()}
 
 
-def compare(lake: Lake, scenarios: Sequence[Scenario], entries: Sequence[Entry], seed: int) -> list[Cell]:
-    """All cells, history by history."""
-    return [cell for scenario in scenarios for cell in _on_one_table(lake, scenario, entries, seed)]
+def compare(lake: Lake, scenarios: Sequence[Scenario], entries: Sequence[Entry], seed: int) -> Iterator[Cell]:
+    """All cells, history by history: contenders that leave a table as it is share one, which the seed makes equal."""
+    readers = [entry for entry in entries if not entry.writes_to_source]
+    groups = [readers, *([entry] for entry in entries if entry.writes_to_source)]
+    order = [entry.title for entry in entries]
+    for scenario in scenarios:
+        cells = [cell for group in groups if group for cell in _on_one_table(lake, scenario, group, seed)]
+        yield from sorted(cells, key=lambda cell: order.index(cell.contender))
 
 
 def _on_one_table(lake: Lake, scenario: Scenario, entries: Sequence[Entry], seed: int) -> list[Cell]:

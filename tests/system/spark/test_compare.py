@@ -57,7 +57,7 @@ def test_this_package_is_never_silently_wrong_where_others_are(
 ) -> None:
     """Other rows than the committed run had, the same verdicts."""
     entries = [entry for entry in CONTENDERS if entry.title in contenders]
-    cells = compare(compared, [one for one in SCENARIOS if one.title == history], entries, seed=2)
+    cells = list(compare(compared, [one for one in SCENARIOS if one.title == history], entries, seed=2))
     assert {cell.contender for cell in cells if cell.judgement.verdict is Verdict.SILENT} == wrong
     committed = {(c["scenario"], c["contender"]): c["verdict"] for c in json.loads(RESULTS.read_text())["cells"]}
     assert {cell.contender: cell.judgement.verdict for cell in cells} == {
@@ -112,7 +112,7 @@ def test_a_mistake_is_no_loud_failure_of_ours(compared: Lake) -> None:
     """An error that this package did not mean to raise, or the program's own, stops the comparison."""
     [scenario] = [one for one in SCENARIOS if one.title == "append"]
     with pytest.raises(AnalysisException):
-        compare(compared, [scenario], [Entry(title="ours", make=Mistaken, is_ours=True)], seed=3)
+        list(compare(compared, [scenario], [Entry(title="ours", make=Mistaken, is_ours=True)], seed=3))
 
 
 class ForgettingBefore(CompleteChangeCapture):
