@@ -18,15 +18,18 @@ from airflow_provider_ips.core.advice.checks import (
     Status,
     captures_changes,
     check_lineage,
+    check_mode,
     check_operations,
     check_retention,
     check_stages,
+    mode_of,
+    why_no_range,
 )
 from airflow_provider_ips.core.advice.retention import usual_gap_ms
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import SourcePosition
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
-from airflow_provider_ips.core.errors import CheckpointError, IpsError
+from airflow_provider_ips.core.errors import CheckpointError, IpsError, UnsupportedTableError
 from airflow_provider_ips.core.identifiers import Source, variable_key
 from airflow_provider_ips.maintenance.console import (
     DEFAULT_CONN_ID,
@@ -44,6 +47,7 @@ from airflow_provider_ips.runs.environment import now_ms, open_catalog
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
+    from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
     from airflow_provider_ips.maintenance.server import Server
 
 
@@ -262,10 +266,28 @@ def _check_source(
         scheduled_ms = None if server is None or dag_id is None else server.schedule_gap_ms(dag_id)
         gap_ms = max((gap for gap in (usual_gap_ms(checkpoint.history), scheduled_ms) if gap is not None), default=None)
         facts = None if gap_ms is None else retention_of(source, back_to_ms=now_ms() - gap_ms)
-        yield check_retention(facts, subject, gap_ms=gap_ms, now_ms=now_ms())
+        kept = check_retention(facts, subject, gap_ms=gap_ms, now_ms=now_ms())
+        yield kept
         yield check_operations(source, entry.position, subject, **judged)
+        mode, impossible = mode_of(checkpoint, entry.source), _impossible_modes(catalog, source, judged)
+        yield check_mode(subject, mode, impossible, is_expiring=kept.status is Status.WARNING)
     except IpsError as error:
         yield Finding.of_error("source", subject, error)
+
+
+def _impossible_modes(catalog: Catalog, source: IcebergSource, judged: Mapping[str, Any]) -> dict[str, str]:
+    """Say which modes of captures this table and catalog do not allow, and why."""
+    from airflow_provider_ips.iceberg.branches.captures import check_source
+    from airflow_provider_ips.iceberg.icdc.namespace import may_register
+
+    found = {} if may_register(catalog) else {"ICDC": "its catalog cannot register tables"}
+    try:
+        check_source(catalog, source)
+    except UnsupportedTableError as error:
+        found["BRANCH"] = error.problem.partition("as a branch: ")[2]
+    if why := why_no_range(source, **judged):
+        found["RANGE"] = why
+    return found
 
 
 def _row(finding: Finding) -> Row:

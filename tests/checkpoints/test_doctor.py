@@ -51,6 +51,7 @@ def test_all_is_ok(ips, lake, events, run_dag):
         "retention": "unknown",
         "operations": "ok",
         "stages": "ok",
+        "mode": "ok",
     }
 
 

@@ -12,13 +12,21 @@ from airflow_provider_ips.core.advice.target_evidence import STAMP
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.core.history.snapshots import SnapshotFacts, TableHistory, ancestors
-from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.identifiers import CapturedBranch, Source, is_icdc_table
 from airflow_provider_ips.core.lineage.walk import prove_lineage
+from airflow_provider_ips.core.planning.incremental_reads import read_otherwise
 from airflow_provider_ips.core.planning.ranges import CAPTURE_CHANGES
 from airflow_provider_ips.core.planning.verdicts import judge
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import Decision
 from airflow_provider_ips.core.settings import CaptureSettings
+
+MODES: Final = {
+    "ICDC": "with the right to create tables in the ICDC namespace",
+    "BRANCH": "with the right to commit to the source",
+    "RANGE": "with the right to read the source; the engine has to be Spark, Flink, or one with the same words",
+}
+"""The modes of captures, and what each needs that no one can look up."""
 
 MAX_JUDGED: Final = 100
 """Snapshots looked at per source, newest first: each may cost a manifest list."""
@@ -115,6 +123,50 @@ def check_stages(
     )
     only_appends = 'or, if the stage before it only appends, say so by on_other_operation="skip"'
     return Finding("stages", subject, Status.PROBLEM, finding, f"{CAPTURE_CHANGES}; {only_appends}")
+
+
+def check_mode(subject: str, mode: str | None, impossible: Mapping[str, str], *, is_expiring: bool) -> Finding:
+    """Whether the consumer's mode of captures fits its source, and which others would.
+
+    :param mode: that of the newest capture; None if it has made nothing
+    :param impossible: why a mode is not possible for this table and catalog, by mode
+    :param is_expiring: snapshots may be expired between two runs
+    """
+    possible = [each for each in MODES if each not in impossible]
+    reasons = "; ".join(f"{each} is not possible: {why}" for each, why in impossible.items())
+    finding = f"possible: {', '.join(f'{each} ({MODES[each]})' for each in possible) or 'none'}"
+    finding += f"; {reasons}" if reasons else ""
+    other = f"set capture_mode to {' or '.join(map(repr, possible))}" if possible else "process the table in full"
+    if mode in impossible:
+        return Finding("mode", subject, Status.PROBLEM, f"captures are in mode {mode}; {finding}", other)
+    finding = finding if mode is None else f"captures are in mode {mode}; {finding}"
+    holds = is_expiring and mode != "BRANCH" and "BRANCH" in possible
+    advice = "capture_mode='BRANCH' holds the source's files until the commit" if holds else ""
+    return Finding("mode", subject, Status.OK, finding, advice)
+
+
+def mode_of(checkpoint: Checkpoint, source: Source) -> str | None:
+    """The mode of the newest capture of this source, by what it made; None if it has made nothing."""
+    captures = [*checkpoint.history, *([checkpoint.pending] if checkpoint.pending else [])]
+    names = [r.icdc_table for c in captures for r in c.ranges if r.source == source and r.icdc_table is not None]
+    if not names:
+        return None
+    is_branch = CapturedBranch.parse(names[-1]) is not None
+    return "BRANCH" if is_branch else "ICDC" if is_icdc_table(names[-1]) else "RANGE"
+
+
+def why_no_range(history: TableHistory, *, captures_changes: bool, on_other_operation: str) -> str:
+    """Say why engines cannot read ranges of a source by themselves; empty if its newest snapshots show no reason."""
+    if captures_changes:
+        return "the capture takes changes"
+    settings = CaptureSettings(on_other_operation=on_other_operation)
+    chain = list(ancestors(history, history.head))[: MAX_JUDGED + 1]
+    for snapshot, previous in zip(chain, [*chain[1:], None], strict=True):
+        if previous is None and snapshot.parent_id is not None:
+            return ""  # what it did cannot be compared with the snapshot before it
+        if why := read_otherwise(history, judge(history, snapshot, previous, (), settings).verdict):
+            return f"{snapshot}: {why}"
+    return ""
 
 
 def captures_changes(checkpoint: Checkpoint, source: Source) -> bool:

@@ -46,7 +46,8 @@ def range_to_read(history: TableHistory, plan: CapturePlan) -> CapturedRange:
         return CapturedRange(history.name, None, to)
     _refuse_unreachable(history, plan.verdicts, start.snapshot_id)
     for verdict in plan.verdicts:
-        _refuse_unlike_scan(history, verdict)
+        if why := read_otherwise(history, verdict):
+            raise _refused(history, verdict, why)
     return CapturedRange(history.name, start.snapshot_id, to)
 
 
@@ -72,16 +73,17 @@ def _refuse_unreachable(history: TableHistory, verdicts: Iterable[Verdict], star
         raise _impossible(history, f"no retained snapshot has {start}, after which it begins, as its parent")
 
 
-def _refuse_unlike_scan(history: TableHistory, verdict: Verdict) -> None:
+def read_otherwise(history: TableHistory, verdict: Verdict) -> str:
+    """Say why an incremental read takes other files of a snapshot than were captured; empty if it takes the same."""
     is_read = verdict.operation == "append"
     if verdict.decision is Decision.CAPTURED and not is_read:
-        raise _refused(history, verdict, "an incremental read takes snapshots with the operation append only")
-    if verdict.decision is not Decision.CAPTURED and is_read:
+        return "an incremental read takes snapshots with the operation append only"
+    if verdict.decision is Decision.IGNORED and is_read:
         snapshot = history.snapshot(verdict.snapshot_id)
-        if snapshot is None or any(
-            m.added_files != 0 for m in written_manifests(history, snapshot) if m.content == DATA
-        ):
-            raise _refused(history, verdict, "an incremental read takes what it added all the same")
+        written = None if snapshot is None else written_manifests(history, snapshot)
+        if written is None or any(m.added_files != 0 for m in written if m.content == DATA):
+            return "an incremental read takes what it added all the same"
+    return ""
 
 
 def _refused(history: TableHistory, verdict: Verdict, why: str) -> IpsError:

@@ -40,7 +40,7 @@ def check_icdc_namespace(catalog: Catalog, namespace: str) -> None:
             consequence="ICDC tables could not be made in it",
             remedy='use letters, digits, "_" and "-", with dots between levels, for example "icdc"',
         )
-    if not _may_register(catalog):
+    if not may_register(catalog):
         raise cannot_register(catalog)
     try:
         catalog.load_namespace_properties(parts)
@@ -54,7 +54,7 @@ _WITHOUT_REGISTER: Final = frozenset({"DynamoDbCatalog", "NoopCatalog"})
 """PyIceberg's classes whose ``register_table`` does nothing but raise."""
 
 
-def _may_register(catalog: Catalog) -> bool:
+def may_register(catalog: Catalog) -> bool:
     """Whether the catalog may be able to register a table: a REST catalog can say that it is not."""
     from pyiceberg.catalog.rest import Capability
 

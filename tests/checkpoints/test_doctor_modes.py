@@ -1,0 +1,67 @@
+"""`airflow ips doctor` says which modes of captures a table and its catalog allow, and what each needs."""
+
+from typing import Any
+
+import pytest
+
+from airflow_provider_ips.core.advice.checks import Status, check_mode, why_no_range
+from airflow_provider_ips.testing import InMemoryHistory
+from tests.checkpoints.test_cli import ips
+from tests.checkpoints.test_doctor import committed, events, examine
+
+__all__ = ["events", "ips"]
+pytestmark = pytest.mark.usefixtures("airflow_database")
+
+
+def test_all_modes_are_possible_for_a_log_of_appends(ips, lake, events, run_dag):
+    """With the right that each needs, which nobody can look up."""
+    found = examine(ips, committed(lake, run_dag, "log_of_appends"))["mode"]
+    assert found["finding"].startswith("captures are in mode ICDC; possible: ICDC (with the right to create tables")
+    assert "BRANCH (with the right to commit to the source), RANGE (with" in found["finding"]
+    assert found["status"] == "ok"
+
+
+def test_a_mode_that_is_not_possible_any_more_is_a_problem(ips, lake, events, run_dag):
+    """Before the next capture is refused."""
+    consumer = committed(lake, run_dag, "in_branches_once", capture={"capture_mode": "BRANCH"})
+    with events.refresh().transaction() as transaction:
+        transaction.set_properties({"gc.enabled": "false"})
+
+    found = examine(ips, consumer)["mode"]
+
+    assert found["status"] == "problem"
+    assert "captures are in mode BRANCH" in found["finding"]
+    assert "BRANCH is not possible: it has gc.enabled=false" in found["finding"]
+    assert found["remedy"] == "set capture_mode to 'ICDC' or 'RANGE'"
+
+
+@pytest.mark.parametrize(
+    ("mode", "impossible", "is_expiring", "status", "remedy"),
+    [
+        (None, {}, False, Status.OK, ""),
+        ("RANGE", {}, True, Status.OK, "capture_mode='BRANCH' holds the source's files until the commit"),
+        ("ICDC", {"BRANCH": "Nessie"}, True, Status.OK, ""),
+        ("BRANCH", {}, True, Status.OK, ""),
+        ("RANGE", {"RANGE": "an overwrite"}, False, Status.PROBLEM, "set capture_mode to 'ICDC' or 'BRANCH'"),
+        ("ICDC", dict.fromkeys(("ICDC", "BRANCH", "RANGE"), "no"), False, Status.PROBLEM, "process the table in full"),
+    ],
+)
+def test_advice_names_what_is_possible(mode, impossible, is_expiring, status, remedy):
+    """And a branch where files may be expired too soon."""
+    found = check_mode("c: db.t", mode, impossible, is_expiring=is_expiring)
+    assert (found.status, found.remedy) == (status, remedy)
+
+
+def test_a_source_whose_snapshots_engines_read_otherwise_has_no_ranges():
+    """By its newest snapshots; those that every capture refuses are another finding."""
+    history = InMemoryHistory("db.t")
+    for _ in range(2):
+        history.append()
+    history.compact()
+    usual: dict[str, Any] = {"captures_changes": False, "on_other_operation": "fail"}
+    assert why_no_range(history, **usual) == ""
+    history.delete_rows()
+    assert why_no_range(history, **usual) == ""
+    history.append(operation="overwrite")
+    assert "an incremental read takes snapshots with the operation append only" in why_no_range(history, **usual)
+    assert why_no_range(history, captures_changes=True, on_other_operation="fail") == "the capture takes changes"
