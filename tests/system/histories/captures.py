@@ -150,8 +150,8 @@ def capture_between(world: World, rng: Random) -> None:
         ),
     )
     if record is not None:
-        check_rows(world, rng, record, due, Place(ledger=world.ledger, snapshot_id=since), head=until)
         check_range(world, record, since=since, until=until, on_other_operation=passing)
+        check_rows(world, rng, record, due, Place(ledger=world.ledger, snapshot_id=since), head=until)
 
 
 def check_range(world: World, record: SourceRecord, **options: Any) -> None:
