@@ -77,6 +77,9 @@ bench-pipeline: jars ## two stages in five ways on the same data: time, bytes, a
 bench-objects: jars ## capture, drop and gc on S3 with 10, 30 and 100 ms a request into docs (half an hour; OBJECTS_ARGS="--delays 30")
 	@python -m benchmarks.objects $(OBJECTS_ARGS)
 
+bench-branches: jars ## captures in branches: requests at 30 ms each, a million files, a month of captures (BRANCHES_BENCH='--only requests')
+	@python -m benchmarks.branches $(BRANCHES_BENCH)
+
 bench-watch: env ## 200 watched tables on one triggerer: its loop's lag, calls to the catalog, append to event (2 minutes)
 	@python -m benchmarks.watch $(WATCH_ARGS)
 

@@ -18,6 +18,7 @@ from airflow_provider_ips.core.errors import (
     IpsError,
     UnsupportedTableError,
 )
+from airflow_provider_ips.core.identifiers import CapturedBranch, Source
 from airflow_provider_ips.iceberg import capture, drop_icdc
 from airflow_provider_ips.iceberg.branches.leases import find_branches
 from airflow_provider_ips.iceberg.manifests.lists import ManifestList
@@ -236,6 +237,20 @@ def test_a_retry_uses_the_branch_of_the_first_attempt(catalog: Catalog) -> None:
     with pytest.raises(IcdcConflictError, match="no capture wrote"):
         drop_icdc(catalog, str(first.icdc_table))
     assert len(own_files(table)) == 1
+
+
+def test_a_branch_of_somebody_else_is_left_alone(catalog: Catalog) -> None:
+    """It has the name that the capture would give: refused before the commit, and nothing is left of the attempt."""
+    table = new_table(catalog)
+    since = append(table, 1)
+    append(table, 2)
+    name = CapturedBranch.of_capture(Source("db.t"), "mine").branch
+    table.refresh().manage_snapshots().create_branch(since, name).commit()
+    with pytest.raises(IcdcConflictError, match="somebody has made it") as refused:
+        capture(catalog, "db.t", since=since, mode="BRANCH", into="mine")
+    assert f"DROP BRANCH {name}" in refused.value.remedy
+    assert table.refresh().refs()[name].snapshot_id == since
+    assert own_files(table) == []
 
 
 def test_other_writers_are_not_disturbed(catalog: Catalog) -> None:

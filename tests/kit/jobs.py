@@ -17,6 +17,7 @@ def append_once(source, target, capture_id, *, name, lake):
 
     from airflow_provider_ips.core.advice.target_evidence import STAMP
     from airflow_provider_ips.hooks.ips import IpsHook
+    from tests.kit.tables import scan
 
     obey(f"{name}.begin")
     catalog = IpsHook(lake).catalog
@@ -26,7 +27,7 @@ def append_once(source, target, capture_id, *, name, lake):
     ):
         print(f"{target} has the rows of {capture_id} already")
     else:
-        rows = catalog.load_table(source).scan().to_arrow()
+        rows = scan(catalog, source).to_arrow()
         table.append(rows, snapshot_properties={STAMP: capture_id})
         print(f"{rows.num_rows} rows into {target}")
     obey(f"{name}.end")

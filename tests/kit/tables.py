@@ -23,12 +23,17 @@ def append(table, ids, *, day=date(2026, 10, 1), properties=None):
     table.append(rows, snapshot_properties=properties or {})
 
 
-def rows(catalog, name):
-    """The ids that a reader sees in a table, or in a branch that an engine would read by this name."""
+def scan(catalog, name, **options):
+    """What a reader sees in a table, or in a branch that an engine would read by this name."""
     branch = CapturedBranch.parse(name)
     table = catalog.load_table(name if branch is None else branch.table)
-    scan = table.scan() if branch is None else table.scan().use_ref(branch.branch)
-    return sorted(scan.to_arrow()["id"].to_pylist())
+    found = table.scan(**options)
+    return found if branch is None else found.use_ref(branch.branch)
+
+
+def rows(catalog, name):
+    """The ids that it holds."""
+    return sorted(scan(catalog, name).to_arrow()["id"].to_pylist())
 
 
 def reader(catalog):

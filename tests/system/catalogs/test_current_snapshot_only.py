@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
-from airflow_provider_ips.core.errors import GapError
+from airflow_provider_ips.core.errors import GapError, UnsupportedTableError
 from airflow_provider_ips.core.record import Kind
+from airflow_provider_ips.iceberg import capture
 from tests.kit.lakes import ordered, rows_of
 
 if TYPE_CHECKING:
@@ -247,3 +248,15 @@ def test_changes_cannot_be_told_from_numbers(source: Source) -> None:
         consumer.run()
     assert "on_gap='full'" in gap.value.remedy
     assert consumer.run(on_gap="full")[1] == rows_of(4)
+
+
+@pytest.mark.parametrize("settings", [{"mode": "BRANCH"}, {"hold_source": True}], ids=["branch", "held"])
+def test_no_branch_is_tried_here(source: Source, settings: dict[str, Any]) -> None:
+    """Nessie keeps none of Iceberg's: that is found out before anything is written, with the way on."""
+    source.append(1)
+    at = source.table.metadata_location
+    with pytest.raises(UnsupportedTableError, match="Nessie") as refused:
+        capture(source.lake.catalog, source.name, **{"into": f"{source.name}_x", **settings})
+    assert ("ICDC" if "mode" in settings else "leave out hold_source") in refused.value.remedy
+    assert source.lake.catalog.load_table(source.name).metadata_location == at
+    assert set(source.lake.catalog.load_table(source.name).refs()) == {"main"}

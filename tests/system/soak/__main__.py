@@ -2,6 +2,7 @@
 
 make soak                                          ten minutes, a seed of its own
 make soak SOAK_ARGS='--minutes 2 --seed 7'         as long as you like; what is drawn depends on the seed
+make soak SOAK_ARGS='--modes BRANCH HELD'          the modes of the two stages; HELD is ICDC with hold_source
 """
 
 import argparse
@@ -33,11 +34,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10, help="how long it is written and killed (default: 10)")
     parser.add_argument("--seed", type=int, default=SystemRandom().randrange(10**6), help="default: a random one")
+    parser.add_argument("--modes", nargs=2, choices=("ICDC", "BRANCH", "HELD"), default=("ICDC", "ICDC"))
     arguments = parser.parse_args()
-    print(f"seed {arguments.seed}, {arguments.minutes:g} minutes", flush=True)
+    settings = {**SETTINGS, "IPS_SOAK_MODES": " ".join(arguments.modes)}
+    print(f"seed {arguments.seed}, {arguments.minutes:g} minutes, {' and '.join(arguments.modes)}", flush=True)
     folder = Path(tempfile.mkdtemp(prefix="ips-soak-"))
     try:
-        with deployed(folder, dags=DAGS, settings=SETTINGS) as airflow:
+        with deployed(folder, dags=DAGS, settings=settings) as airflow:
             soak(airflow, Random(arguments.seed), seconds=60 * arguments.minutes)  # noqa: S311 - to be drawn again
     except (Failed, AssertionError) as failure:
         print(f"\nFAILED with seed {arguments.seed}: {failure}\nlogs: {folder}", file=sys.stderr)

@@ -8,9 +8,10 @@ SCHEMA = pa.schema([pa.field("day", pa.date32()), pa.field("rows", pa.int64()), 
 def add_up(captured, source, target, capture_id, *, name, lake):
     """Read the captured days alone, from the whole source, and write each anew: the same however often it runs."""
     from airflow_provider_ips.hooks.ips import IpsHook
+    from tests.kit.tables import scan
 
     catalog = IpsHook(lake).catalog
-    days = set(catalog.load_table(captured).scan(selected_fields=("day",)).to_arrow()["day"].to_pylist())
+    days = set(scan(catalog, captured, selected_fields=("day",)).to_arrow()["day"].to_pylist())
     which = f"day in ({', '.join(repr(day.isoformat()) for day in sorted(days))})"
     rows = catalog.load_table(source).scan(row_filter=which).to_arrow()
     print(f"{capture_id}: {len(days)} days of {rows.num_rows} rows, by {name}")

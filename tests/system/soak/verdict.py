@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.identifiers import Source, variable_key
-from tests.kit.tables import icdc_tables
+from tests.kit.tables import branches, icdc_tables
 from tests.system.soak.totals import totals_of
 
 STAGES = {"one": "db.events", "two": "db.log"}
@@ -62,18 +62,24 @@ def _compare_ranges(airflow, dag_id):
 
 def _collect_garbage(airflow, lake):
     """What killed captures left is found, and nothing is left that no checkpoint names."""
-    before = icdc_tables(lake.catalog)
+    before = _made(lake)
     print(airflow.run("ips", "gc", "--conn-id", "lake", "--older-than-days", "0", "--yes"))
-    left = set(icdc_tables(lake.catalog))
+    left = set(_made(lake))
     named = {name for dag_id in STAGES for name in _needed(checkpoint_of(airflow, dag_id))}
     if left - named:
-        raise Failed(f"ICDC tables that no checkpoint names are left: {sorted(left - named)}")
-    print(f"ICDC tables: {len(before)} before gc, {len(left)} after, all named by a checkpoint")
+        raise Failed(f"ICDC tables or branches that no checkpoint names are left: {sorted(left - named)}")
+    print(f"ICDC tables and branches: {len(before)} before gc, {len(left)} after, all named by a checkpoint")
+
+
+def _made(lake):
+    """All ICDC tables, and all branches that hold a capture."""
+    sources = (lake.catalog.load_table(source) for source in STAGES.values())
+    return [*icdc_tables(lake.catalog), *(name for source in sources for name in branches(source))]
 
 
 def _needed(checkpoint):
     newest = checkpoint.history[-1:]
-    return {*checkpoint.retained, *(table for capture in newest for table in capture.icdc_tables)}
+    return {*checkpoint.retained, *(table for capture in newest for table in capture.made)}
 
 
 def _tell(airflow, killer):

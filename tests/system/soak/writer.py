@@ -1,7 +1,10 @@
 """Whoever fills the source: appends rows of some late day every moment, and compacts now and then."""
 
 import threading
+import time
 from datetime import date, timedelta
+
+from pyiceberg.exceptions import CommitFailedException
 
 from tests.kit import tables
 from tests.kit.moves import compact
@@ -9,6 +12,19 @@ from tests.system.soak.totals import SCHEMA
 
 DAYS = 6
 TODAY = date(2026, 10, 15)
+
+
+ATTEMPTS = 20
+
+
+def _until_committed(write):
+    """A capture in mode BRANCH commits to the source, too: whoever is late repeats, as any writer of Iceberg does."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return write()
+        except (CommitFailedException, ValueError):  # the latter for a sequence number that was taken
+            time.sleep(0.05)
+    return write()
 
 
 class Writer:
@@ -29,7 +45,7 @@ class Writer:
             while not self._stopped.wait(self._random.uniform(0.2, 1.5)):
                 self._append()
                 if self._random.random() < 0.1:
-                    compact(self._events)
+                    _until_committed(lambda: compact(self._events))
                     self.compactions += 1
         except Exception as error:  # noqa: BLE001 - raised by check()
             self._error = error
@@ -45,6 +61,7 @@ class Writer:
     def _append(self):
         count = self._random.randint(1, 20)
         day = TODAY - timedelta(days=self._random.randrange(DAYS))
-        tables.append(self._events, list(range(self.rows, self.rows + count)), day=day)
+        ids = list(range(self.rows, self.rows + count))
+        _until_committed(lambda: tables.append(self._events, ids, day=day))
         self.rows += count
         self.appends += 1
