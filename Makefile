@@ -27,7 +27,7 @@ DONE ?=
 OWN_TARGETS := apply browser cascades components cookbook dbt demo docs_site examples/test_patterns.py lineage metrics playback topology triggerer
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-watch bench-watch-dag bench-pages bench-state bench-metrics compare quick test test-apply test-components test-triggerer test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-metrics test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
+.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-watch bench-watch-dag bench-pages bench-branches bench-state bench-metrics compare quick test test-apply test-components test-triggerer test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-metrics test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -134,12 +134,12 @@ def memory() -> bool:
     return bool(min(figures["seconds"], figures["cpu_seconds"]) <= SECONDS and figures["megabytes"] <= MEGABYTES)
 
 
-def month(captures: int) -> bool:
+def month(captures: int, settings: Sequence[str] = ("false", "true")) -> bool:
     """Capture so often, remove each branch after the next capture, and keep or delete old metadata files."""
     from tests.kit.local_tables import append, files_under, new_catalog, new_table
 
     kept = []
-    for deletes in ("false", "true"):
+    for deletes in settings:
         with tempfile.TemporaryDirectory() as folder:
             catalog = new_catalog(Path(folder))
             properties = {

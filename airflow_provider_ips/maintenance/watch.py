@@ -26,9 +26,11 @@ from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import format_time
 from airflow_provider_ips.core.settings import parse_target_lag
 from airflow_provider_ips.core.sightings.consumer_sighting import (
+    MAX_HELD,
     UNKNOWN_VOLUME,
     ConsumerSighting,
     Freshness,
+    HeldCapture,
     SeenBy,
     SourceSighting,
 )
@@ -138,6 +140,7 @@ class Watcher:
             ),
             target_lag_s=self.target_lags.get(checkpoint.consumer),
             pending=None if pending is None else sightings.in_short(pending),
+            held=tuple(_held(checkpoint, [loaded[conn_id, each.source] for each in checkpoint.positions], at_ms)),
         )
         after = self._notified(after_look(before, seen, is_complete=True))
         sightings.measure_lag(after, pending_since_ms=at_ms if pending is None else pending.started_at_ms)
@@ -189,6 +192,26 @@ class Watcher:
         if before is None or history.head is None or newest != history.head.snapshot_id:
             seen = see_table(history, iceberg_conn_id=conn_id, seen_at_ms=now_ms(), seen_by=self.seen_by)
             sightings.write(self.variables, seen)
+
+
+def _held(checkpoint: Checkpoint, sources: Sequence[Loaded], at_ms: int) -> Iterator[HeldCapture]:
+    """See what branches hold for a consumer, the newest first, each table once."""
+    from airflow_provider_ips.iceberg.branches.leases import count_bytes, find_branches
+
+    tables = {source.name: source for source in sources if not isinstance(source, str)}
+    held = [
+        branch
+        for table, source in tables.items()
+        for branch in count_bytes(
+            source.table.io,
+            source.metadata,
+            (each for each in find_branches(table, source.metadata) if each.consumer == checkpoint.consumer),
+        )
+    ]
+    for branch in sorted(held, key=lambda each: -each.made_at_ms)[:MAX_HELD]:
+        yield HeldCapture(
+            name=branch.name, until_ms=branch.held_until_ms, size_bytes=branch.held_bytes, seen_at_ms=at_ms
+        )
 
 
 def _read_checkpoints(store: Store, consumer: str | None) -> Iterator[Checkpoint]:

@@ -123,7 +123,7 @@ def show_consumer(dag_id: str, consumer: str, user: GetUserDep, session: Session
     shown = in_full(shown)
     captures = list_captures(session, shown, may_read)
     may_edit = permitted(user, "PUT", deployment.dag_ids)(shown.dag_ids)
-    tables = list_tables(shown.checkpoint)
+    tables = list_tables(shown.checkpoint, () if shown.seen is None else shown.seen.held)
     actions = ACTIONS.values() if may_edit else ()
     return render("consumer.html", consumer=shown, captures=captures, tables=tables, actions=actions)
 

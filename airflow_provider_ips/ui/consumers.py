@@ -11,7 +11,7 @@ from airflow_provider_ips.core.checkpoint.capture_status import capture_status
 from airflow_provider_ips.core.json_fields import PARSE_ERRORS, explain
 from airflow_provider_ips.core.record import Kind, Volume
 from airflow_provider_ips.core.results.capture_record import CaptureRecord
-from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting
+from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting, HeldCapture
 from airflow_provider_ips.maintenance.server import Server
 from airflow_provider_ips.runs.environment import now_ms
 from airflow_provider_ips.ui import urls
@@ -283,11 +283,13 @@ class CaptureRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedTable:
-    """An ICDC table that the checkpoint names."""
+    """An ICDC table, or a branch of a source, that the checkpoint names."""
 
     name: str
     at_ms: int | None
     holds: str
+    held: HeldCapture | None = None
+    """Of a branch of a source: what it held when it was seen; None if it was not."""
 
 
 def list_captures(session: Session, consumer: Consumer, may_read: Callable[[frozenset[str]], bool]) -> list[CaptureRow]:
@@ -362,21 +364,26 @@ def _range(source: str, kind: Kind, taken: Any) -> CapturedRange:  # noqa: ANN40
     )
 
 
-def list_tables(checkpoint: Checkpoint | None) -> list[CapturedTable]:
-    """List the ICDC tables that are kept for a consumer. Whether each still exists, only its catalog knows."""
+def list_tables(checkpoint: Checkpoint | None, seen: Iterable[HeldCapture] = ()) -> list[CapturedTable]:
+    """List the ICDC tables and branches that are kept for a consumer. Only its catalog knows whether each exists.
+
+    :param seen: what branches held when somebody looked
+    """
     if checkpoint is None:
         return []
-    made = {table: capture for capture in checkpoint.captures for table in capture.icdc_tables}
+    held = {each.name: each for each in seen}
+    made = {table: capture for capture in checkpoint.captures for table in capture.made}
     kept = dict.fromkeys(checkpoint.retained, "kept until the next commit")
     if checkpoint.history:
-        kept |= dict.fromkeys(checkpoint.history[-1].icdc_tables, "captured by the newest commit")
+        kept |= dict.fromkeys(checkpoint.history[-1].made, "captured by the newest commit")
     if checkpoint.pending is not None:
-        kept |= dict.fromkeys(checkpoint.pending.icdc_tables, "captured and not committed")
+        kept |= dict.fromkeys(checkpoint.pending.made, "captured and not committed")
     return [
         CapturedTable(
             name=table,
             at_ms=getattr(made.get(table), "started_at_ms", None) or getattr(made.get(table), "committed_at_ms", None),
             holds=holds,
+            held=held.get(table),
         )
         for table, holds in kept.items()
     ]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.models.variable import Variable
 
-from airflow_provider_ips import IpCaptureOperator
+from airflow_provider_ips import IpCaptureOperator, ips_watch
 from airflow_provider_ips.core.checkpoint import manual_changes
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import (
@@ -335,6 +335,19 @@ def test_a_consumer_is_shown_with_its_captures_and_settings(client, story):
     assert f'href="/ips/captures/pages_one/{ran.dag_run.run_id}/capture"'.replace(":", "%3A").replace("+", "%2B") in (
         answer.text
     )
+
+
+def test_what_a_branch_holds_is_shown_as_it_was_seen(client, story, run_dag):
+    """With the end of its lease; before anybody has looked only since when."""
+    story.run(story("pages_held", capture={"capture_mode": "BRANCH"}))
+    unseen = text_of(client(consumer_page("pages_held")))
+    run_dag(ips_watch(schedule=None, iceberg_conn_id="lake"))
+    shown = text_of(client(consumer_page("pages_held")))
+
+    assert "db.pages_held.branch_ips_db_pages_held_" in unseen
+    assert "lease until" not in unseen
+    assert "captured by the newest commit; lease until" in shown
+    assert "0 B that nothing else holds" in shown
 
 
 def test_a_superseded_capture_and_the_one_that_covers_it_are_linked(client, story):

@@ -24,6 +24,7 @@ MAX_BYTES: Final = 48_000
 """Of the text of one sighting, of a consumer or of a table: it is read and written as a whole."""
 
 MAX_POINTS: Final = 100
+MAX_HELD: Final = 20
 MAX_WORDS: Final = 300
 """Characters of a reason, and of a setting."""
 
@@ -184,6 +185,20 @@ class PendingSighting(JsonObject):
     started_at_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldCapture(JsonObject):
+    """A branch of a source that held the files of a capture when it was seen."""
+
+    name: str
+    until_ms: int
+    """When its lease ends."""
+
+    size_bytes: int | None
+    """The size of the files that nothing else held; None if that is unknown."""
+
+    seen_at_ms: int
+
+
 class Point(NamedTuple):
     """One point of the charts, over all sources of a consumer. None is unknown.
 
@@ -242,6 +257,9 @@ class ConsumerSighting(JsonObject):
     target_lag_s: int | None = None
     breach: Breach | None = None
     pending: PendingSighting | None = None
+    held: Annotated[tuple[HeldCapture, ...], Stored(omitted=True)] = ()
+    """The newest ``MAX_HELD`` of its branches."""
+
     points: Points = ()
     """The newest is last."""
 

@@ -232,6 +232,7 @@ def after_look(before: ConsumerSighting | None, seen: ConsumerSighting, *, is_co
         task_id=before.task_id or seen.task_id,
         target_lag_s=before.target_lag_s if seen.target_lag_s is None else seen.target_lag_s,
         settings=before.settings,
+        held=seen.held if is_complete else before.held,
         sources=sources,
         unlisted_sources=0 if is_complete else before.unlisted_sources,
         pending=pending,
