@@ -172,7 +172,7 @@ def apply_changes(  # noqa: PLR0913 - the options of AUTO CDC, by keyword
     gone = None if before is None else _gone(changes, events, before)
     if history:
         tracked = _tracked(changes, track_history_column_list, track_history_except_column_list)
-        _apply_history(changes, _with_ends(events, gone, deleted_at), tracked)
+        _apply_history(changes, _with_ends(changes, events, gone, deleted_at), tracked)
     else:
         _apply_newest(changes, events, gone, tombstone_column)
 
@@ -195,20 +195,27 @@ def _state(
             )
     if source is not None:
         touched = reduce(lambda a, b: a.union(b), (each.select(*keys) for each in _both(spark, captured, before)))
-        return _rows(spark, source).join(touched.distinct(), list(keys), "left_semi")
-    if before is not None and isinstance(captured, str) and not _is_complete(spark, captured):
+        return _joined(_rows(spark, source), touched, keys, "left_semi")
+    if before is not None and not (isinstance(captured, str) and _is_complete(spark, captured)):
         raise ApplyError(
             f"{captured} may lack rows that are in `before` and did not change",
             consequence="They would be taken for deleted",
-            remedy='set on_superset="complete" on the capture, or pass the source table by source=',
+            remedy='set on_superset="complete" on the capture and pass its table by name, or pass source=',
         )
     return rows
 
 
 def _is_complete(spark: SparkSession, captured: str) -> bool:
-    """Whether the capture also has the rows that deletes left; a table that is not of a capture is taken as it is."""
-    found = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {captured}").collect()}
-    return _SETTINGS not in found or '"on_superset": "complete"' in found[_SETTINGS]
+    """Whether this is a capture that also has the rows that deletes left, as its table or its branch says."""
+    table, _, branch = captured.rpartition(".branch_")
+    if table:
+        of_branch = spark.table(f"{table}.refs").where(F.col("name") == branch).select("snapshot_id")
+        made = spark.table(f"{table}.snapshots").join(of_branch, "snapshot_id")
+        found = [row["settings"] for row in made.selectExpr(f"summary['{_SETTINGS}'] AS settings").collect()]
+    else:
+        listed = spark.sql(f"SHOW TBLPROPERTIES {captured}").collect()
+        found = [row["value"] for row in listed if row["key"] == _SETTINGS]
+    return any(settings and '"on_superset": "complete"' in settings for settings in found)
 
 
 def _written(
@@ -261,10 +268,9 @@ def _require_parts(
 def _events(changes: _Changes, rows: DataFrame, apply_as_deletes: str | None) -> DataFrame:
     """The rows with their order and whether they delete; rows that are the same in all of it are one."""
     names = changes.sequence
-    order = F.lit(0) if not names else F.col(names[0]) if len(names) == 1 else F.struct(*names)
     stored = list(dict.fromkeys([*changes.columns, *names]))
     deleted = F.coalesce(F.expr(apply_as_deletes), F.expr("false")) if apply_as_deletes else F.expr("false")
-    return rows.select(*stored, order.alias(_SEQUENCE), deleted.alias(_DELETED)).distinct().localCheckpoint()
+    return rows.select(*stored, _order(names).alias(_SEQUENCE), deleted.alias(_DELETED)).distinct().localCheckpoint()
 
 
 def _refuse_bad_rows(changes: _Changes, events: DataFrame) -> None:
@@ -296,7 +302,8 @@ def _gone(changes: _Changes, events: DataFrame, before: Table) -> DataFrame:
 
 def _apply_newest(changes: _Changes, events: DataFrame, gone: DataFrame | None, tombstone: str | None) -> None:
     stored = list(dict.fromkeys([*changes.columns, *changes.sequence]))
-    newest = _newest(changes, events, stored).withColumn(_GONE, F.expr("false"))
+    in_time = _without_late_events(changes, events) if changes.ignore_nulls and changes.sequence else events
+    newest = _newest(changes, in_time, stored).withColumn(_GONE, F.expr("false"))
     if gone is not None:
         marks = (
             gone.withColumn(_GONE, F.expr("true"))
@@ -315,8 +322,20 @@ def _apply_newest(changes: _Changes, events: DataFrame, gone: DataFrame | None, 
         columns=[*stored, *([tombstone] if tombstone else [])],
         newer=f"coalesce(struct({ordered.format('t')}) <= struct({ordered.format('s')}), true)" if ordered else "true",
         deletes="false" if tombstone else f"s.{_DELETED}",
+        tombstone=tombstone,
         keeps_nulls=[c for c in stored if c not in (*changes.keys, *changes.sequence)] if changes.ignore_nulls else [],
     )
+
+
+def _without_late_events(changes: _Changes, events: DataFrame) -> DataFrame:
+    """Leave out what is older than the stored row: it would fill, or empty, columns that the row has set since."""
+    stored = changes.spark.table(changes.target).select(*changes.keys, _order(changes.sequence).alias("__ips_stored"))
+    found = events.join(stored, changes.keys, "left")
+    return found.where(F.expr(f"__ips_stored IS NULL OR {_SEQUENCE} >= __ips_stored")).drop("__ips_stored")
+
+
+def _order(names: Sequence[str]) -> Column:
+    return F.lit(0) if not names else F.col(names[0]) if len(names) == 1 else F.struct(*names)
 
 
 def _newest(changes: _Changes, events: DataFrame, stored: Sequence[str]) -> DataFrame:
@@ -336,12 +355,21 @@ def _newest(changes: _Changes, events: DataFrame, stored: Sequence[str]) -> Data
     return newest.withColumn(_RESET, F.col("__ips_last_delete").isNotNull()).select(*stored, _DELETED, _RESET)
 
 
-def _with_ends(events: DataFrame, gone: DataFrame | None, deleted_at: str | None) -> DataFrame:
+def _with_ends(changes: _Changes, events: DataFrame, gone: DataFrame | None, deleted_at: str | None) -> DataFrame:
     """Add the deletions of keys that have no rows any more, dated by ``deleted_at``."""
     if gone is None or deleted_at is None:
         return events
     of_type = events.schema[_SEQUENCE].dataType
     ends = gone.withColumn(_SEQUENCE, F.expr(deleted_at).cast(of_type)).withColumn(_DELETED, F.expr("true"))
+    valid = changes.spark.table(changes.target).where(F.col(END).isNull()).select(*changes.keys, START)
+    early = ends.join(valid, changes.keys).where(F.expr(f"coalesce({_SEQUENCE} <= {START}, true)")).limit(1).collect()
+    if early:
+        raise ApplyError(
+            f"deleted_at is {early[0][_SEQUENCE]}, and the version of "
+            f"{ {name: early[0][name] for name in changes.keys} } that is valid now started at {early[0][START]}",
+            consequence="It would stay valid although its key was deleted",
+            remedy="give a time that is later than all versions, such as greatest(…, the newest of the source)",
+        )
     return events.unionByName(ends, allowMissingColumns=True)
 
 
@@ -422,7 +450,7 @@ def _begins(tracked: Sequence[str], in_order: WindowSpec) -> Column:
     return (F.row_number().over(in_order) == 1) | F.col(_DELETED) | F.lag(_DELETED).over(in_order) | changed
 
 
-def _merge(
+def _merge(  # noqa: PLR0913 - by keyword
     spark: SparkSession,
     target: str,
     rows: DataFrame,
@@ -431,6 +459,7 @@ def _merge(
     columns: Sequence[str],
     newer: str = "true",
     deletes: str = "false",
+    tombstone: str | None = None,
     keeps_nulls: Sequence[str] = (),
 ) -> None:
     """Write rows by key in one commit. Those that the target has already are left alone, so a retry writes nothing.
@@ -441,12 +470,13 @@ def _merge(
     values = {c: f"s.`{c}`" for c in columns}
     values |= {c: f"CASE WHEN s.{_RESET} THEN s.`{c}` ELSE coalesce(s.`{c}`, t.`{c}`) END" for c in keeps_nulls}
     same = " AND ".join(f"t.`{c}` <=> {value}" for c, value in values.items())
+    removal = f"AND NOT t.`{tombstone}` <=> true THEN UPDATE SET `{tombstone}` = true" if tombstone else "THEN DELETE"
     with _view(spark, rows.localCheckpoint()) as view:
         spark.sql(
             f"""MERGE INTO {target} AS t USING {view} AS s
                 ON {" AND ".join(f"t.`{key}` <=> s.`{key}`" for key in on)}
-                WHEN MATCHED AND (s.{_GONE} OR ({deletes} AND {newer})) THEN DELETE
-                WHEN MATCHED AND NOT ({deletes}) AND {newer} AND NOT ({same})
+                WHEN MATCHED AND (s.{_GONE} OR ({deletes} AND {newer})) {removal}
+                WHEN MATCHED AND NOT (s.{_GONE} OR {deletes}) AND {newer} AND NOT ({same})
                     THEN UPDATE SET {", ".join(f"`{c}` = {value}" for c, value in values.items())}
                 WHEN NOT MATCHED AND NOT (s.{_GONE} OR {deletes})
                     THEN INSERT ({", ".join(f"`{c}`" for c in columns)})
@@ -474,9 +504,14 @@ def _both(spark: SparkSession, captured: Table, before: Table | None) -> list[Da
 
 def _without(rows: DataFrame, others: DataFrame, keys: Sequence[str]) -> DataFrame:
     """Those rows whose keys, NULLs included, none of the others has."""
+    return _joined(rows, others, keys, "left_anti")
+
+
+def _joined(rows: DataFrame, others: DataFrame, keys: Sequence[str], how: str) -> DataFrame:
+    """Rows by whether the others have their keys. NULL is the same as NULL: where it is no key, it is refused later."""
     left, right = rows.alias("l"), others.select(*keys).distinct().alias("r")
     same: list[Column] = [F.col(f"l.{key}").eqNullSafe(F.col(f"r.{key}")) for key in keys]
-    return left.join(right, reduce(lambda a, b: a & b, same), "left_anti")
+    return left.join(right, reduce(lambda a, b: a & b, same), how)
 
 
 def _names(value: Sequence[str], parameter: str, *, least: int = 1) -> list[str]:

@@ -246,6 +246,73 @@ def test_columns_without_history_change_in_place(lake):
     assert world.rows("email, login, __START_AT, __END_AT") == [("a", "fr", 1, 7), ("b", "sa", 7, None)]
 
 
+def test_a_complete_branch_is_applied_without_its_source(lake):
+    """What was captured by which settings is said by the snapshot of the branch."""
+    world = World(lake, "whole_branch", "k INT, v INT", "k INT, v INT")
+    world.run("INSERT INTO {t} SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 1), (2, 2)")
+    captured, before = world.capture(data_operations=ALL, on_superset="complete")
+    apply_changes(lake.spark, captured, before, world.target, ["k"])
+    world.run("DELETE FROM {t} WHERE k = 1")
+    options: dict[str, Any] = {"data_operations": ALL, "on_superset": "complete"}
+    made = capture(lake.catalog, "db.whole_branch", since=world.since, mode="BRANCH", **options)
+    apply_changes(lake.spark, f"lake.{made.icdc_table}", f"lake.{made.before_table}", world.target, ["k"])
+
+    assert world.rows() == [(2, 2)]
+
+
+def test_a_late_deletion_empties_no_newer_row(lake):
+    """With NULLs as "leave it": neither the deletion at 5 nor the value at 8 is newer than the row at 10."""
+    world = World(lake, "late", EVENTS, "k INT, seq INT, v INT")
+    for batch in ("(1, 10, 1, 'U')", "(1, 5, NULL, 'D'), (1, 8, 2, 'U'), (1, 12, NULL, 'U')"):
+        world.run(f"INSERT INTO {{t}} VALUES {batch}")
+        captured, before = world.capture()
+        options: dict[str, Any] = {"except_column_list": ["op"], "ignore_null_updates": True, "sequence_by": "seq"}
+        for _ in range(2):
+            apply_changes(lake.spark, captured, before, world.target, ["k"], **DELETES, **options)
+
+    assert world.rows() == [(1, 12, 1)]
+
+
+def test_a_row_that_its_source_deleted_is_kept_as_a_tombstone(lake):
+    """With its last values, until the key is there again."""
+    world = World(lake, "graves", "k INT, v INT", "k INT, v INT, gone BOOLEAN")
+    seen = []
+    for statement in (
+        "INSERT INTO {t} VALUES (1, 1), (2, 2)",
+        "DELETE FROM {t} WHERE k = 1",
+        "INSERT INTO {t} VALUES (1, 3)",
+    ):
+        world.run(statement)
+        captured, before = world.capture(data_operations=ALL, on_superset="allow")
+        options: dict[str, Any] = {"tombstone_column": "gone", "source": world.source}
+        for _ in range(2):
+            apply_changes(lake.spark, captured, before, world.target, ["k"], **options)
+        seen.append(world.rows("k, v, gone"))
+
+    assert seen[1:] == [[(1, 1, True), (2, 2, False)], [(1, 3, False), (2, 2, False)]]
+
+
+def test_a_deletion_before_its_version_started_is_refused(lake):
+    """The version would stay valid. A time that is NULL would do the same."""
+    world = World(lake, "early", "k INT, seq INT, v INT", "k INT, v INT, __START_AT INT, __END_AT INT")
+    options: dict[str, Any] = {
+        "stored_as_scd_type": 2,
+        "sequence_by": "seq",
+        "except_column_list": ["seq"],
+        "source": world.source,
+    }
+    world.run("INSERT INTO {t} VALUES (1, 5, 1)")
+    captured, before = world.capture(data_operations=ALL, on_superset="allow")
+    apply_changes(lake.spark, captured, before, world.target, ["k"], deleted_at="9", **options)
+    world.run("DELETE FROM {t}")
+    captured, before = world.capture(data_operations=ALL, on_superset="allow")
+    for deleted_at in ("4", "5", "NULL"):
+        with pytest.raises(ApplyError, match=r"\{'k': 1\} that is valid now started at 5"):
+            apply_changes(lake.spark, captured, before, world.target, ["k"], deleted_at=deleted_at, **options)
+
+    assert world.rows() == [(1, 1, 5, None)]
+
+
 def test_a_deleted_row_ends_its_version(lake):
     """Type 2 of a source that is changed itself: the end is what the job says, the same at a retry."""
     world = World(lake, "ends", "k INT, seq INT, v INT", "k INT, v INT, __START_AT INT, __END_AT INT")
@@ -289,6 +356,7 @@ def test_a_retry_appends_nothing(lake):
         ("(1, 1, 1)", {"keys": []}, "keys=\\[\\]"),
         ("(1, 1, 1)", {"keys": "k"}, "keys='k'"),
         ("(NULL, 1, 1)", {}, "k is NULL"),
+        ("(NULL, 1, 1)", {"source": "{t}"}, "k is NULL"),
         ("(1, NULL, 1)", {"sequence_by": "seq"}, "seq is NULL"),
         ("(1, 1, 1), (1, 2, 2)", {}, "several captured rows have the key {'k': 1}"),
         ("(1, 1, 1), (1, 1, 2)", {"sequence_by": "seq"}, "the same \\['seq'\\]"),
@@ -307,6 +375,7 @@ def test_what_would_be_wrong_is_refused(lake, rows, options, named):
     world = World(lake, f"refused_{number}", "k INT, seq INT, v INT", "k INT, seq INT, v INT")
     world.run(f"INSERT INTO {{t}} VALUES {rows}")
     captured, before = world.capture()
+    options = {name: world.source if value == "{t}" else value for name, value in options.items()}
     with pytest.raises(ApplyError, match=named):
         apply_changes(lake.spark, captured, before, world.target, options.pop("keys", ["k"]), **options)
     assert world.commits() == 0
@@ -331,14 +400,24 @@ def test_a_target_that_lacks_columns_is_refused(lake):
 
 
 def test_a_capture_that_may_lack_unchanged_rows_is_refused(lake):
-    """They would be taken for deleted: rows of a file of which another row was deleted."""
+    """They would be taken for deleted: rows of a file of which another row was deleted.
+
+    That holds for DataFrames, of which nothing is known, and for a branch, whose table says nothing about it.
+    """
     world = World(lake, "partial", "k INT, v INT", "k INT, v INT")
     world.run("INSERT INTO {t} SELECT /*+ COALESCE(1) */ * FROM VALUES (1, 1), (2, 2)")
     world.capture()
+    since = world.since
     world.run("UPDATE {t} SET v = 3 WHERE k = 1")
     captured, before = world.capture(data_operations=ALL, on_superset="allow")
-    with pytest.raises(ApplyError, match="on_superset"):
-        apply_changes(lake.spark, captured, before, world.target, ["k"])
+    branch = capture(lake.catalog, "db.partial", since=since, mode="BRANCH", data_operations=ALL, on_superset="allow")
+    for handed_over in (
+        (captured, before),
+        (lake.spark.table(captured), lake.spark.table(before)),
+        (f"lake.{branch.icdc_table}", f"lake.{branch.before_table}"),
+    ):
+        with pytest.raises(ApplyError, match="on_superset"):
+            apply_changes(lake.spark, *handed_over, world.target, ["k"])
     options: dict[str, Any] = {"source": world.source, "sequence_by": "v", "stored_as_scd_type": 2}
     with pytest.raises(ApplyError, match="deleted_at"):
         apply_changes(lake.spark, captured, before, world.target, ["k"], **options)
