@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -172,11 +172,12 @@ def _read_run_request(context: Context, parameters: CaptureParameters) -> tuple[
         part = Chunk.from_json(parameters.chunk)
         return part.request, part, part.is_of_partitions and part.as_of_snapshot is None
     request = _checked(_params(context)) if parameters.follow_params else RunRequest()
-    is_backfill = request.is_usual and context["dag_run"].run_type == "backfill"
+    is_backfill = request.kind is RunKind.USUAL and context["dag_run"].run_type == "backfill"
     partitions = parameters.backfill_partitions() if is_backfill else None
     if partitions is None:
         return request, None, False
-    return RunRequest(kind=RunKind.PARTITIONS, partitions=partitions, everything=True), None, True
+    # What else the backfill's conf says has its effect, as in a dry run, or is refused, as limits are.
+    return replace(request, kind=RunKind.PARTITIONS, partitions=partitions, everything=True), None, True
 
 
 def read_backfill_params(context: Context, *, follow_params: bool) -> tuple[RunRequest, RunRequest]:

@@ -190,6 +190,30 @@ def test_runs_of_airflows_own_backfill_wait_where_they_overlap(backfilled, job, 
     assert job.seen == [[3], [2]]
 
 
+@pytest.mark.parametrize(
+    ("conf", "effect"),
+    [
+        ({"ips_dry_run": True}, ["skipped", 1]),
+        ({"ips_max_files": 1}, "ips_max_files"),
+        ({"ips_move_checkpoint": True}, "ips_move_checkpoint"),
+    ],
+    ids=["dry run", "limit", "checkpoint"],
+)
+def test_what_a_backfill_says_in_its_conf_has_its_effect_or_is_refused(days, job, run_dag, conf, effect):
+    """A dry run is one of the partitions; a limit would leave out rows that no other run takes."""
+    dag = waiting_dag("told_more", job, IpCaptureOperator, backfill_partitions="day = '2026-10-02'")
+
+    with as_airflows_backfill():
+        ran = run_dag(dag, conf=conf)
+
+    if isinstance(effect, str):
+        assert effect in str(ran.errors["capture"])
+    else:
+        captured = ran.xcom("capture")["sources"][0]
+        assert [ran.states["work"], captured["files"]] == effect
+    assert job.seen == []
+
+
 def as_airflows_backfill():
     """Have runs that begin meanwhile be of the type that `airflow backfill create` makes."""
     from airflow.models.dagrun import DagRun

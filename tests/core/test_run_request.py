@@ -23,7 +23,6 @@ NOTHING = dict.fromkeys(
 
 def test_an_untouched_form_is_the_usual_run():
     assert RunRequest.from_params({**NOTHING, "ips_run": "usual", "ips_dry_run": False, "mine": 1}) == RunRequest()
-    assert RunRequest().is_usual
     assert not RunRequest().is_detached
 
 

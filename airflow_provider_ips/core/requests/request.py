@@ -133,11 +133,6 @@ class RunRequest:
         return self.dry_run or not (self.kind is RunKind.USUAL or self.move_checkpoint)
 
     @property
-    def is_usual(self) -> bool:
-        """Whether the run moves on from the checkpoint, with other limits at most."""
-        return self.kind is RunKind.USUAL and not self.dry_run
-
-    @property
     def since_time_ms(self) -> int | None:
         """``since_time`` as milliseconds."""
         return _milliseconds("since_time", self.since_time)
