@@ -67,6 +67,8 @@ class NewRange(CaptureKind):
         committed = None if self.checkpoint is None else self.checkpoint.position_of(table.source)
         if self.checkpoint is not None and committed is None:
             self._refuse_renamed(self.checkpoint, table.source, history.table_uuid)
+            if settings.captures_changes:
+                self._refuse_renamed_before_commit(self.checkpoint, table.source, history.table_uuid)
         uncommitted = UncommittedCaptures.of(self.checkpoint, table.source)
         plan_range = plan_full if self.request.run_request.kind is RunKind.FULL else plan_capture
         wanted = self.request.run_request.settings(settings)
@@ -92,6 +94,21 @@ class NewRange(CaptureKind):
                     f"start by `initial`, `airflow ips reset --consumer {checkpoint.consumer} "
                     f"--table {former.source.table} --branch {former.source.branch}`",
                 )
+
+    def _refuse_renamed_before_commit(self, checkpoint: Checkpoint, source: Source, table_uuid: str) -> None:
+        """Refuse a first run of changes if a run that was never committed captured the table under another name."""
+        captured = {table.source for table, _ in self.request.sources}
+        for capture in checkpoint.begun:
+            for r in capture.ranges:
+                is_same = (r.to_inclusive.table_uuid, r.source.branch) == (table_uuid, source.branch)
+                if is_same and r.source not in captured:
+                    raise CheckpointConflictError(
+                        f"run {capture.run} captured the same table as {source.label!r} under its former name "
+                        f"{r.source.label!r}, and was never committed",
+                        consequence="Rows that it wrote and that were removed since would stay in the target",
+                        remedy="empty the target and `airflow ips reset`; or if its job wrote nothing, "
+                        f"`airflow ips abandon --consumer {checkpoint.consumer} --wrote-nothing`",
+                    )
 
     def check(self, sources: Sequence[PlannedSource]) -> Sequence[PlannedSource]:
         """Refuse a new range where the run may not have one. An empty one after a position does no harm."""

@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_provider_ips import IpCommitOperator
 from airflow_provider_ips.assets.iceberg import iceberg_asset
 from airflow_provider_ips.core.checkpoint.entries import SourcePosition
-from airflow_provider_ips.core.checkpoint.manual_changes import reset, seed, with_intervention
+from airflow_provider_ips.core.checkpoint.manual_changes import abandon, reset, seed, with_intervention
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.iceberg.source.iceberg_source import open_source, position_at
 from tests.kit.people import mark, stop
@@ -247,6 +247,45 @@ def test_a_renamed_source_is_asked_about_before_it_is_taken_whole_again(lake, ev
     assert "has processed the same table as 'db.events'" in str(ran.errors["capture"])
     assert "--table db.happenings" in str(ran.errors["capture"])
     assert job.seen == [[1, 2, 3]]
+
+
+FOLLOWS = {"data_operations": ("append", "overwrite", "delete"), "on_superset": "allow", "consumer": "keeps its name"}
+
+
+def renamed_after_failure(lake, events, job, run_dag, dag_id):
+    """A run wrote row 4 and failed; then the source deleted that row, and got another name."""
+    append(events, [4])
+    job.fails = True
+    run_dag(incremental(dag_id, "db.events", job, capture=FOLLOWS))
+    job.fails = False
+    lake.load_table("db.events").delete("id = 4")
+    lake.rename_table("db.events", "db.happenings")
+    dag = incremental(dag_id, "db.happenings", job, capture=FOLLOWS)
+    return dag, run_dag(dag).errors["capture"]
+
+
+def test_what_a_failed_run_wrote_before_its_source_was_renamed_is_taken_back(lake, events, job, run_dag):
+    """Seeding the new name takes along what the target may hold."""
+    run_dag(incremental("renamed_later", "db.events", job, capture=FOLLOWS))
+    dag, error = renamed_after_failure(lake, events, job, run_dag, "renamed_later")
+    assert "has processed the same table as 'db.events'" in str(error)
+    before = checkpoint_of("keeps its name")
+    abandoned = abandon(before)
+    default_store().write(abandoned, expected_revision=before.revision)
+    at = replace(abandoned.positions[0], source=Source("db.happenings"))
+    seeded = seed(abandoned, consumer="keeps its name", positions=(at,), now_ms=0)
+    default_store().write(seeded, expected_revision=abandoned.revision)
+
+    ran = run_dag(dag)
+
+    assert 4 in rows(lake, ran.xcom("db.happenings.before"))
+
+
+def test_a_source_that_was_renamed_before_its_first_commit_is_asked_about(lake, events, job, run_dag):
+    """There is no position that shows it is the same table, but the capture that failed does."""
+    _, error = renamed_after_failure(lake, events, job, run_dag, "renamed_first")
+
+    assert "under its former name 'db.events', and was never committed" in str(error)
 
 
 def test_rows_of_a_full_refresh_beside_the_checkpoint_are_taken_back(lake, events, job, run_dag):

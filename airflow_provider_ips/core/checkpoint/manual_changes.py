@@ -64,7 +64,23 @@ def seed(
         revision=current.revision + 1,
         positions=tuple(sorted(everything, key=lambda p: p.source)),
         history=(*current.history, mark),
+        uncommitted=tuple(_under_new_names(capture, positions) for capture in current.uncommitted),
     )
+
+
+def _under_new_names(capture: PendingCapture, positions: Sequence[SourcePosition]) -> PendingCapture:
+    """Remember what a table's job may have written under the name that the table has now, too.
+
+    A run captured db.t and failed; db.t was renamed to db.u    the next capture of db.u corrects what that run wrote
+    """
+    renamed = (
+        replace(r, source=entry.source)
+        for entry in positions
+        for r in capture.ranges
+        if (r.to_inclusive.table_uuid, r.source.branch) == (entry.position.table_uuid, entry.source.branch)
+        and r.source != entry.source
+    )
+    return replace(capture, ranges=(*capture.ranges, *renamed))
 
 
 def rewind(checkpoint: Checkpoint, *, capture_id: str) -> Checkpoint:
