@@ -28,6 +28,9 @@ MAX_VARIABLE_KEY = 250
 """Airflow's column for Variable keys."""
 
 BRANCH_PREFIX: Final = "ips_"
+HELD_UNTIL: Final = "ips.held-until-ms"
+"""In the summary of a branch's capture, when its lease ends: from then on it may be removed though not committed."""
+
 _PLACES_AFTER_MAIN: Final = (11, 15)
 _BRANCH_NAME: Final = re.compile(rf"(?P<table>.+)\.branch_(?P<branch>{BRANCH_PREFIX}[a-z0-9_]+)")
 _RANGE_NAME: Final = re.compile(r"(?P<table>.+)\.ips_range_(?:empty|(?:to|(?P<after>[0-9]+))_(?P<to>[0-9]+))")

@@ -16,6 +16,7 @@ from airflow_provider_ips.core.errors import (
     IcdcConflictError,
     InputError,
     IpsError,
+    RefusedOperationError,
     UnsupportedTableError,
 )
 from airflow_provider_ips.core.identifiers import CapturedBranch, Source
@@ -322,6 +323,25 @@ def test_sources_without_branches_are_refused_before_anything_is_written(
         capture(catalog, "db.t", mode="BRANCH")
     assert "ICDC" in refused.value.remedy
     assert set(files_under(table.location())) == files
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["at once", "after an append"])
+@pytest.mark.parametrize("settings", [{}, CHANGES], ids=["appends", "changes"])
+def test_a_branch_that_was_moved_to_a_capture_is_refused(
+    catalog: Catalog, settings: dict[str, Any], *, later: bool
+) -> None:
+    """Rows 1 and 2 are lost from main by then; as a replace it would be ignored, and a target would keep them."""
+    table = new_table(catalog)
+    since = append(table, 1, 2)
+    append(table, 3)
+    record = capture(catalog, "db.t", since=since, mode="BRANCH")
+    table.refresh().manage_snapshots().set_current_snapshot(snapshot_id=record.snapshot_id).commit()
+    assert rows(catalog, "db.t") == [3]
+    if later:
+        append(table, 4)
+
+    with pytest.raises(RefusedOperationError, match="the branch was moved to one"):
+        capture(catalog, "db.t", since=record.to_inclusive, into="icdc.x", **settings)
 
 
 def test_a_capture_is_not_captured_as_a_branch(catalog: Catalog) -> None:

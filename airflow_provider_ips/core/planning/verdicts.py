@@ -8,6 +8,8 @@ overwrite into a new partition removes nothing. So the counts of the manifests t
     append      adds 2, removes 1 data file          on_other_operation       captured, as a change
     delete      removes 1 data file                  on_other_operation       captured, as a change
     replace     whatever it adds and removes         ignored                  ignored, but its files are followed
+
+A capture in a branch of its source is a replace, too, and has fewer rows. It is refused where a branch was moved to it.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dataclasses import dataclass, replace
 from airflow_provider_ips.core.errors import UnsupportedTableError
 from airflow_provider_ips.core.history.files import DATA, DELETES, ManifestFacts
 from airflow_provider_ips.core.history.snapshots import SnapshotFacts, TableHistory
+from airflow_provider_ips.core.identifiers import HELD_UNTIL
 from airflow_provider_ips.core.lineage.walk import Lineage
 from airflow_provider_ips.core.record import Decision, Verdict
 from airflow_provider_ips.core.settings import CaptureSettings
@@ -92,6 +95,8 @@ def judge(
     settings: CaptureSettings,
 ) -> JudgedSnapshot:
     """Decide about one snapshot. ``listed`` are those of its manifests that the end of the range still lists."""
+    if HELD_UNTIL in snapshot.summary:
+        return _judged(snapshot, Decision.REFUSED, "it holds the rows of a capture only: the branch was moved to one")
     if snapshot.operation == "replace":
         return _judged(snapshot, Decision.IGNORED, "compaction: the same rows in other files")
     if snapshot.operation is not None and snapshot.operation not in KNOWN_OPERATIONS:

@@ -21,7 +21,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, Asser
 
 from airflow_provider_ips.core.errors import GapError, IcdcConflictError, InputError, IpsError, UnsupportedTableError
 from airflow_provider_ips.core.history.selections import Selection
-from airflow_provider_ips.core.identifiers import MAIN_BRANCH, CapturedBranch
+from airflow_provider_ips.core.identifiers import HELD_UNTIL, MAIN_BRANCH, CapturedBranch
 from airflow_provider_ips.core.results.capture_record import BranchRecord, SourceRecord
 from airflow_provider_ips.iceberg.branches.branch import (
     INSTEAD,
@@ -33,7 +33,6 @@ from airflow_provider_ips.iceberg.foreign_errors import foreign_errors, translat
 from airflow_provider_ips.iceberg.gc_pause import gc_paused
 from airflow_provider_ips.iceberg.icdc.build import table_totals
 from airflow_provider_ips.iceberg.icdc.metadata import (
-    HELD_UNTIL,
     IDENTITY,
     branch_record,
     properties_of,

@@ -14,7 +14,14 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.typedef import IcebergBaseModel
 
 from airflow_provider_ips.core.errors import IcdcConflictError
-from airflow_provider_ips.core.identifiers import CapturedBranch, CapturedRange, Source, TableIdentifier, digest
+from airflow_provider_ips.core.identifiers import (
+    HELD_UNTIL,
+    CapturedBranch,
+    CapturedRange,
+    Source,
+    TableIdentifier,
+    digest,
+)
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.results.capture_record import BranchRecord
 from airflow_provider_ips.iceberg.foreign_errors import translate_errors
@@ -54,9 +61,6 @@ READ_AS: Final = f"{PREFIX}read-as"
 
 WRITTEN: Final = f"{PREFIX}written"
 """Hashes of schema, partitioning, properties and manifests as they were written: a later change shows by them."""
-
-HELD_UNTIL: Final = f"{PREFIX}held-until-ms"
-"""When the lease of a branch ends: from then on it may be removed though its capture is not committed."""
 
 READER_PROPERTIES: Final = ("schema.name-mapping.default", "comment")
 READER_PREFIXES: Final = ("read.",)

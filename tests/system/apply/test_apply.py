@@ -411,13 +411,14 @@ def test_a_capture_that_may_lack_unchanged_rows_is_refused(lake):
     world.run("UPDATE {t} SET v = 3 WHERE k = 1")
     captured, before = world.capture(data_operations=ALL, on_superset="allow")
     branch = capture(lake.catalog, "db.partial", since=since, mode="BRANCH", data_operations=ALL, on_superset="allow")
-    for handed_over in (
+    handed_over: list[tuple[Any, Any]] = [
         (captured, before),
         (lake.spark.table(captured), lake.spark.table(before)),
         (f"lake.{branch.icdc_table}", f"lake.{branch.before_table}"),
-    ):
+    ]
+    for rows, rows_before in handed_over:
         with pytest.raises(ApplyError, match="on_superset"):
-            apply_changes(lake.spark, *handed_over, world.target, ["k"])
+            apply_changes(lake.spark, rows, rows_before, world.target, ["k"])
     options: dict[str, Any] = {"source": world.source, "sequence_by": "v", "stored_as_scd_type": 2}
     with pytest.raises(ApplyError, match="deleted_at"):
         apply_changes(lake.spark, captured, before, world.target, ["k"], **options)
