@@ -13,6 +13,8 @@ COMPARE_ARGS ?=
 DOCS_ARGS ?=
 RELEASE_ARGS ?=
 OBJECTS_ARGS ?= --publish
+TASK_ARGS ?=
+FAR_ARGS ?= --publish
 PIPELINE_ARGS ?= --publish --turns 3
 WATCH_ARGS ?=
 STATE_ARGS ?=
@@ -27,7 +29,7 @@ DONE ?=
 OWN_TARGETS := apply browser cascades components cookbook dbt demo docs_site examples/test_patterns.py lineage metrics playback topology triggerer
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-watch bench-watch-dag bench-pages bench-branches bench-state bench-metrics compare quick test test-apply test-components test-triggerer test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-metrics test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
+.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-task bench-far bench-watch bench-watch-dag bench-pages bench-branches bench-state bench-metrics compare quick test test-apply test-components test-triggerer test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-metrics test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +81,12 @@ bench-objects: jars ## capture, drop and gc on S3 with 10, 30 and 100 ms a reque
 
 bench-branches: jars ## captures in branches: requests at 30 ms each, a million files, a month of captures (BRANCHES_BENCH='--only requests')
 	@python -m benchmarks.branches $(BRANCHES_BENCH)
+
+bench-task: jars ## what captures and commits cost in Airflow beside an empty task, cold and warm (5 minutes)
+	@python -m benchmarks.task $(TASK_ARGS)
+
+bench-far: env ## what captures cost on tables of 100,000 to 10,000,000 files, beside a model, into docs (half an hour)
+	@python -m benchmarks.far $(FAR_ARGS)
 
 bench-watch: env ## 200 watched tables on one triggerer: its loop's lag, calls to the catalog, append to event (2 minutes)
 	@python -m benchmarks.watch $(WATCH_ARGS)

@@ -101,14 +101,16 @@ def main() -> None:
 
 def measured(work: Callable[[], Outcome]) -> dict[str, float | int | None]:
     """Run it once."""
-    modules, io_before = len(sys.modules), _bytes_moved()
-    wall, cpu = time.perf_counter(), time.process_time()
+    modules, io_before, before_bytes = len(sys.modules), _bytes_moved(), _peak_bytes()
+    wall, cpu, user = time.perf_counter(), time.process_time(), os.times().user
     files, records = work()
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    wall, cpu, user = time.perf_counter() - wall, time.process_time() - cpu, os.times().user - user
     io_after = _bytes_moved()
     return {
         "wall_seconds": wall,
         "cpu_seconds": cpu,
+        "user_seconds": user,
+        "before_bytes": before_bytes,
         "peak_bytes": _peak_bytes(),
         "read_bytes": io_after[0] - io_before[0] if io_before and io_after else None,
         "written_bytes": io_after[1] - io_before[1] if io_before and io_after else None,

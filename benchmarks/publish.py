@@ -41,14 +41,18 @@ def sections(results: Results) -> dict[str, str]:
 
 def publish(results: Results) -> None:
     """Rewrite the page's measured parts and the plot."""
-    text = PAGE.read_text()
     for name, content in sections(results).items():
-        marked = re.compile(rf"(<!-- measured: {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
-        text, replaced = marked.subn(lambda found, new=content: f"{found[1]}\n{new}\n{found[2]}", text)  # type: ignore[misc]
-        if replaced != 1:
-            raise SystemExit(f"{PAGE.name} has {replaced} places for {name}, not one; restore its markers")
-    PAGE.write_text(text)
+        write_section(PAGE, name, content)
     draw(list(results.cases.values()), PLOT)
+
+
+def write_section(page: Path, name: str, content: str) -> None:
+    """Rewrite one measured part of a page."""
+    marked = re.compile(rf"(<!-- measured: {name} -->\n).*?(\n<!-- end -->)", re.DOTALL)
+    text, replaced = marked.subn(lambda found: f"{found[1]}\n{content}\n{found[2]}", page.read_text())
+    if replaced != 1:
+        raise SystemExit(f"{page.name} has {replaced} places for {name}, not one; restore its markers")
+    page.write_text(text)
 
 
 def draw(cases: list[Case], path: Path) -> None:

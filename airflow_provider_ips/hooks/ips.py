@@ -54,7 +54,7 @@ class IpsHook(IcebergHook):
                 "Connection %s has only one of client id and client secret; both are needed.", self.conn_id
             )
         if "pyarrow" in properties.get("py-io-impl", "pyarrow"):
-            _import_arrow()
+            import_arrow()
         try:
             return load_catalog(name, **properties)
         except Exception as error:  # noqa: BLE001 - drivers raise errors of their own
@@ -84,7 +84,7 @@ class IpsHook(IcebergHook):
         return conn
 
 
-def _import_arrow() -> None:
+def import_arrow() -> None:
     """Import what PyArrowFileIO does, without pandas, which takes twice as long as all the rest and is not used here.
 
     ``pyarrow.dataset`` makes a constant from a Python value as it is imported, and the first of those looks for pandas.

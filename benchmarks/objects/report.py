@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_ips.iceberg.storage.requests import AT_ONCE_DEFAULT
-from benchmarks.publish import PAGE
+from benchmarks.publish import PAGE, write_section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -161,8 +160,4 @@ def publish(found: Sequence[Measured]) -> None:
     """Rewrite the table of the page."""
     load = os.getloadavg()[1]
     content = f"{table(found)}\n\nMeasured on {time.strftime('%Y-%m-%d')}, load average {load:.1f} at the end."
-    marked = re.compile(r"(<!-- measured: objects -->\n).*?(\n<!-- end -->)", re.DOTALL)
-    text, replaced = marked.subn(lambda place: f"{place[1]}\n{content}\n{place[2]}", PAGE.read_text())
-    if replaced != 1:
-        raise SystemExit(f"{PAGE.name} has {replaced} places for objects, not one; restore its markers")
-    PAGE.write_text(text)
+    write_section(PAGE, "objects", content)

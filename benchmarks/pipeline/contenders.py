@@ -105,11 +105,12 @@ class Capture(_Base):
         daily = self.at.tables.daily
         record = self._capture(daily, since=self.at.seen_daily, data_operations=CHANGES, on_superset="allow")
         new, before = f"{CATALOG}.{record.icdc_table}", f"{CATALOG}.{record.before_table}"
-        key = ", ".join(logic.DAILY_KEY)
-        # `before` has whole files. A row of them that changed is among the new ones by its key, unless it is gone.
+        # `before` has whole files. Stage 1 takes rows out of them by position deletes only, and these name the rows: to
+        # look for rows of `before` whose keys no longer exist would read the keys of the whole daily table once more.
         self._merge_accounts(
             f"SELECT account_id FROM {new} UNION "
-            f"SELECT account_id FROM (SELECT {key} FROM {before}) LEFT ANTI JOIN {in_spark(daily)} USING ({key})"
+            f"SELECT account_id FROM {before} AS b LEFT SEMI JOIN {in_spark(daily)}.position_deletes AS p "
+            "ON b._file = p.file_path AND b._pos = p.pos"
         )
         self._commit(record)
 

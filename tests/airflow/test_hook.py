@@ -120,6 +120,22 @@ def test_a_task_does_not_wait_for_pandas(imported_by):
     assert imported_by() == ["numpy", "pyarrow", "pyarrow.dataset"]
 
 
+def test_what_a_preloaded_task_uses_is_there(imported_by):
+    """For `airflow_local_settings.py`: tasks are forked from the process that has imported it."""
+    preloading = """
+import airflow_provider_ips.operators.preload
+
+before = set(sys.modules)
+from airflow_provider_ips.operators.capture import IpCaptureOperator
+from airflow_provider_ips.iceberg import capture, drop_icdc
+catalog.create_namespace("db")
+later = {name for name in sys.modules if name.startswith(("pyiceberg", "pyarrow"))} - before
+assert not later - {"pyiceberg.catalog.sql"}, later
+"""
+
+    assert imported_by(made=preloading) == ["numpy", "pyarrow", "pyarrow.dataset"]
+
+
 def test_pandas_works_for_those_who_use_it(imported_by):
     assert imported_by(made=MADE) == ["numpy", "pandas", "pyarrow", "pyarrow.dataset"]
 

@@ -51,8 +51,7 @@ QUICK = {
 PRELOAD = """
 # Tasks are forked from the scheduler: what it has imported, none of them pays for again.
 import pyarrow.parquet, pyiceberg.catalog.sql, pyiceberg.io.pyarrow
-import airflow_provider_ips.iceberg.api, airflow_provider_ips.iceberg.icdc.leftovers
-import airflow_provider_ips.runs.capture, airflow_provider_ips.runs.commit
+import airflow_provider_ips.operators.preload
 """
 
 
@@ -172,16 +171,17 @@ class Deployment:
 
 
 @contextmanager
-def deployed(folder, *, dags, lakes=("lake",), settings=None, postgres=None):
+def deployed(folder, *, dags, lakes=("lake",), settings=None, postgres=None, preload=PRELOAD):
     """Start everything in ``folder``, whose logs stay there; DAG files come from ``dags``.
 
     There is one catalog, in a database of its own, for each name in ``lakes``, and an Airflow connection of that name.
-    ``postgres`` is the address of a server with :data:`DATABASE_PASSWORD`; by default one is started.
+    ``postgres`` is the address of a server with :data:`DATABASE_PASSWORD`; by default one is started. ``preload`` is
+    Python that every part runs when it starts.
     """
     with nullcontext(postgres) if postgres else postgres_server(password=DATABASE_PASSWORD) as server:
         for database in ("airflow", *lakes):
             _create_database(server, database)
-        deployment = _prepare(Path(folder), Path(dags), server.rpartition("/")[0], lakes, settings or {})
+        deployment = _prepare(Path(folder), Path(dags), server.rpartition("/")[0], lakes, settings or {}, preload)
         deployment.run("db", "migrate", timeout=SECONDS_TO_START)
         try:
             deployment.start(*PARTS)
@@ -191,13 +191,13 @@ def deployed(folder, *, dags, lakes=("lake",), settings=None, postgres=None):
             deployment.stop()
 
 
-def _prepare(folder, dags, server, lakes, settings):
+def _prepare(folder, dags, server, lakes, settings, preload):
     port = free_port()
     url = f"http://{HOST}:{port}"
     home = folder / "airflow"
     for part in (home / "logs", home / "config", folder / "control"):
         part.mkdir(parents=True)
-    (home / "config" / "airflow_local_settings.py").write_text(PRELOAD)
+    (home / "config" / "airflow_local_settings.py").write_text(preload)
     (home / "passwords.json").write_text(json.dumps({USER: PASSWORD}))
     database = f"postgresql+psycopg2://postgres:{DATABASE_PASSWORD}@{server}"
     environment = {

@@ -17,13 +17,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_ips.core.errors import IpsError
-from airflow_provider_ips.core.identifiers import BRANCH_PREFIX, CapturedBranch, Source
+from airflow_provider_ips.core.identifiers import BRANCH_PREFIX, HELD_UNTIL, CapturedBranch, Source
 from airflow_provider_ips.iceberg.branches.branch import BranchFiles
 from airflow_provider_ips.iceberg.foreign_errors import foreign_errors
 from airflow_provider_ips.iceberg.icdc.metadata import (
     CAPTURE_ID,
     CONSUMER,
-    HELD_UNTIL,
     PREFIX,
     properties_of,
     snapshot_of_branch,
