@@ -266,9 +266,14 @@ def test_a_late_deletion_empties_no_newer_row(lake):
     for batch in ("(1, 10, 1, 'U')", "(1, 5, NULL, 'D'), (1, 8, 2, 'U'), (1, 12, NULL, 'U')"):
         world.run(f"INSERT INTO {{t}} VALUES {batch}")
         captured, before = world.capture()
-        options: dict[str, Any] = {"except_column_list": ["op"], "ignore_null_updates": True, "sequence_by": "seq"}
+        options: dict[str, Any] = {
+            **DELETES,
+            "except_column_list": ["op"],
+            "ignore_null_updates": True,
+            "sequence_by": "seq",
+        }
         for _ in range(2):
-            apply_changes(lake.spark, captured, before, world.target, ["k"], **DELETES, **options)
+            apply_changes(lake.spark, captured, before, world.target, ["k"], **options)
 
     assert world.rows() == [(1, 12, 1)]
 

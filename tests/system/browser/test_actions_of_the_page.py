@@ -11,7 +11,8 @@ from playwright.sync_api import expect
 
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.identifiers import variable_key
-from tests.system.browser.test_the_page_incremental import log_in_as_reader, open_page, visit
+from tests.system.browser.conftest import visit
+from tests.system.browser.test_the_page_incremental import log_in_as_reader, open_page
 
 DAG = "clicks_hourly"
 CONSUMER = f"{DAG}.capture"
