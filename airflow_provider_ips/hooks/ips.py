@@ -53,7 +53,7 @@ class IpsHook(IcebergHook):
             self.log.warning(
                 "Connection %s has only one of client id and client secret; both are needed.", self.conn_id
             )
-        if "pyarrow" in properties.get("py-io-impl", "pyarrow"):
+        if "pyarrow" in str(properties.get("py-io-impl", "pyarrow")):
             import_arrow()
         try:
             return load_catalog(name, **properties)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 from pyarrow.fs import FSSpecHandler, PyFileSystem
+from pyarrow.fs import LocalFileSystem as ArrowsLocalFileSystem
 from pyiceberg.io.fsspec import FsspecFileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from airflow_provider_ips.iceberg.storage.files import CHUNK_BYTES, copy_file
+from airflow_provider_ips.iceberg.storage.files import CHUNK_BYTES, copy_file, write_small_files_at_once
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +95,23 @@ def test_clients_of_an_object_store_are_told_apart_by_their_credentials(other: d
     """A catalog that hands out credentials table by table gives each its own."""
     one, two = (PyArrowFileIO(properties).fs_by_scheme("s3", "bucket") for properties in (S3, other))
     assert one.equals(two) is same
+
+
+def test_small_files_are_written_to_s3_by_one_request() -> None:
+    """The client stays the one that PyIceberg opened but for that, and copies for the source's."""
+    clients = [write_small_files_at_once(io).fs_by_scheme("s3", "bucket") for io in map(PyArrowFileIO, (S3, S3))]  # type: ignore[attr-defined]
+    options, as_opened = (
+        system.__reduce__()[1][0] for system in (clients[0], PyArrowFileIO(S3).fs_by_scheme("s3", "b"))
+    )
+    assert options == as_opened | {"allow_delayed_open": True}
+    assert clients[0].equals(clients[1])
+
+
+def test_other_files_are_written_as_pyiceberg_does() -> None:
+    """Local disks know no requests, and fsspec writes a small file by one anyway."""
+    assert isinstance(write_small_files_at_once(PyArrowFileIO()).fs_by_scheme("file", ""), ArrowsLocalFileSystem)  # type: ignore[attr-defined]
+    other = FsspecFileIO({})
+    assert write_small_files_at_once(other) is other
 
 
 def test_a_local_file_is_copied_to_a_folder_that_does_not_exist_yet(source: Path, tmp_path: Path) -> None:

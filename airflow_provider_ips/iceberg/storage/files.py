@@ -123,7 +123,7 @@ def write_small_files_at_once(io: FileIO) -> FileIO:
         if system.type_name != "s3":
             return system
         reopen, (options,) = system.__reduce__()
-        return reopen({**options, "allow_delayed_open": True})
+        return reopen({**options, "allow_delayed_open": True}) if "allow_delayed_open" in options else system
 
     io.fs_by_scheme = opened
     return io
