@@ -508,7 +508,7 @@ def _without(rows: DataFrame, others: DataFrame, keys: Sequence[str]) -> DataFra
 
 
 def _joined(rows: DataFrame, others: DataFrame, keys: Sequence[str], how: str) -> DataFrame:
-    """Rows by whether the others have their keys. NULL is the same as NULL: where it is no key, it is refused later."""
+    """Rows by whether the others have their keys. NULL equals NULL here, so that such keys are found and refused."""
     left, right = rows.alias("l"), others.select(*keys).distinct().alias("r")
     same: list[Column] = [F.col(f"l.{key}").eqNullSafe(F.col(f"r.{key}")) for key in keys]
     return left.join(right, reduce(lambda a, b: a & b, same), how)
