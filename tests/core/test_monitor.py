@@ -76,6 +76,48 @@ def test_the_watermark_follows_snapshots_without_rows(history):
     assert told(watching, history) == 3
 
 
+def test_the_first_rows_of_an_empty_table_are_new_to_who_watched_it(history):
+    """Also from "latest" on: that is the empty table. A restart between makes no difference."""
+    watching = watcher(initial="latest")
+    assert told(watching, history) == 0
+    restarted = watcher(initial="latest")
+    restarted.reported.update(watching.reported)
+    history.append(files=2)
+
+    assert told(watching, history) == told(restarted, history) == 2
+
+
+def test_the_first_rows_of_a_table_that_is_created_while_it_is_watched_are_new(history):
+    """Else a table that is created and filled at once would start no run."""
+    watching = watcher(initial="latest")
+    assert told_missing(watching) == 0
+    history.append(files=2)
+
+    assert [told(watching, history), told(watching, history)] == [2, 0]
+
+
+def told_missing(watching):
+    return int(watching.judge({KEY: None}, {}, now_ms=0).ready)
+
+
+def test_a_problem_of_one_table_uses_up_no_rows_of_another(history):
+    """Both are waited for. The rows of the first are in the event that follows when the other has rows, too."""
+    other = InMemoryHistory("db.profiles")
+    watching = Monitor(Watch.parse(table=["db.playback", "db.profiles"], require="all"))
+    histories = {KEY: history, OTHER: other}
+    for each in histories.values():
+        each.append()
+    watching.mark_reported(watching.judge(histories, {}, now_ms=0), now_ms=0)
+    history.append()
+    other.remove()
+    problem = watching.judge(histories, {}, now_ms=0)
+    assert problem.error is not None
+    watching.mark_reported(problem, now_ms=0)
+    other.append()
+
+    assert watching.judge(histories, {}, now_ms=0).ready
+
+
 def test_the_watermark_does_not_follow_a_rollback(history):
     """When the table is rolled forward again, its rows are reported already."""
     watching = watcher()

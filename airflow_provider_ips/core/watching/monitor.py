@@ -7,7 +7,7 @@ not to report it again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from airflow_provider_ips.core.errors import InputError, SourceError
@@ -105,6 +105,7 @@ class Monitor:
     reported: dict[Source, Reported] = field(default_factory=dict)
     event_at_ms: int | None = None
     _known: dict[Source, tuple[Position | None, int | None, Backlog]] = field(default_factory=dict)
+    _was_missing: set[Source] = field(default_factory=set)
 
     def judge(
         self,
@@ -136,7 +137,8 @@ class Monitor:
         """Leave out the rows and errors of this result from now on."""
         self.event_at_ms = None if self.watch.min_interval_s is None else now_ms
         for each in result.sources:
-            if each.head is not None and (each.readiness.ready or each.error is not None):
+            is_ready = result.ready and each.readiness.ready  # else its rows are part of no event yet
+            if each.head is not None and (is_ready or each.error is not None):
                 self.reported[each.source] = Reported(start=each.start, head=each.head)
 
     def _judge_source(
@@ -144,13 +146,17 @@ class Monitor:
     ) -> SourceResult:
         source = table.source
         if history is None:
+            self._was_missing.add(source)
             return SourceResult(source=source, readiness=Readiness(ready=False, reason=f"{source} does not exist yet"))
+        settings = table.settings(self.watch.settings)
         try:
-            backlog = self._backlog(source, table.settings(self.watch.settings), history, start)
+            backlog = self._backlog(source, settings, history, start)
         except SourceError as error:
             refused = Readiness(ready=False, reason=str(error))
             return SourceResult(source=source, start=start, head=head_position(history), error=error, readiness=refused)
-        if backlog.snapshots == 0 and not backlog.note and backlog.head.snapshot_id is not None:
+        # From "latest" in an empty table, what comes next is new. From "full" it is anyway.
+        is_place = backlog.head.snapshot_id is not None or settings.initial == "latest"
+        if backlog.snapshots == 0 and not backlog.note and is_place:
             self.reported[source] = Reported(start=start, head=backlog.head)
         readiness = assess(backlog, self.watch.thresholds, now_ms=now_ms)
         return SourceResult(source=source, start=start, head=backlog.head, backlog=backlog, readiness=readiness)
@@ -159,6 +165,8 @@ class Monitor:
         self, source: Source, settings: CaptureSettings, history: TableHistory, start: Position | None
     ) -> Backlog:
         """Find what came since the last report, or since the consumer's position if that has moved in between."""
+        if source in self._was_missing and self.watch.consumer is None:  # all that it has came while it was watched
+            settings = replace(settings, initial="full") if settings.initial == "latest" else settings
         reported = self.reported.get(source)
         base = reported.head if reported is not None and reported.start == start else start
         head_id = None if history.head is None else history.head.snapshot_id
