@@ -185,7 +185,7 @@ def status_word(
 
     What it means, and what to do next, is in the template.
 
-    :param seen: what was seen of the consumer, which tells what is pending where its checkpoint is in Iceberg
+    :param seen: what was seen of the consumer, which shows what is pending where its checkpoint is in Iceberg
     """
     context, state = record.context, capture_status(checkpoint, record.capture_id).state
     if context.is_detached or context.replayed:
