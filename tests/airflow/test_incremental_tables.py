@@ -17,7 +17,7 @@ from airflow_provider_ips.core.checkpoint.entries import CommittedCapture, Pendi
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import Kind, Volume
-from airflow_provider_ips.core.sightings.consumer_sighting import SeenBy
+from airflow_provider_ips.core.sightings.consumer_sighting import UNKNOWN_LAG, ConsumerSighting, SeenBy, SourceSighting
 from airflow_provider_ips.core.sightings.table_sighting import (
     Commit,
     Effect,
@@ -329,6 +329,40 @@ def test_what_was_not_seen_after_a_chunk_does_not_prove_that_it_was_captured(cap
     found = follow([chunk(1, at=21, of=1)], [stage("weekly", "db.daily", "db.weekly", (30, captured))], tables)
 
     assert words(found)["weekly.c"] == ["committed" if reached else "waits"]
+
+
+def test_a_stage_with_its_checkpoint_in_iceberg_is_followed_by_what_was_seen_of_it():
+    """When it committed is not known then, and so nothing of the stage after it."""
+    look = SourceSighting(
+        source=Source("db.daily"),
+        seen_at_ms=31_000,
+        seen_by=SeenBy.COMMIT,
+        head=at(20),
+        table=Volume(files=1, records=1, size_bytes=1),
+        committed=at(20),
+        lag=UNKNOWN_LAG,
+    )
+    seen = ConsumerSighting(
+        consumer="weekly.c",
+        dag_id="weekly",
+        task_id="c",
+        iceberg_conn_id="lake",
+        seen_at_ms=31_000,
+        seen_by=SeenBy.COMMIT,
+        sources=(look,),
+    )
+    weekly = replace(
+        stage("weekly", "db.daily", "db.weekly"), document=Document(place="", consumer="weekly.c"), seen=seen
+    )
+
+    found = follow(
+        [chunk(1, at=21), chunk(2, at=31)],
+        [weekly, stage("yearly", "db.weekly", "db.yearly")],
+        [seen_table("db.daily", 30, 20, 10, seen_at=31)],
+    )
+
+    assert words(found)["weekly.c"] == ["committed", "waits", "waits"]
+    assert words(found)["yearly.c"] == ["unknown", "waits", "waits"]
 
 
 def test_chunks_on_their_way_are_said_to_be():
