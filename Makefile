@@ -158,8 +158,8 @@ test-demo: spark-jars ## `make demo`, small, and `make ui`, `make day` and `make
 test-browser: env ## people in the UI of a whole Airflow, in a real browser; screenshots into .artefacts
 	pytest tests/system/browser $(PYTEST_ARGS)
 
-screenshots: test-browser ## take the pictures of the docs anew
-	@cp .artefacts/browser/trigger-form-partitions.png .artefacts/browser/log.png .artefacts/browser/record.png $(addprefix .artefacts/browser/incremental-,overview.png consumer.png table.png stages.png) docs/how-to/images/
+screenshots: test-browser ## take the pictures of the docs again
+	@cp .artefacts/browser/trigger-form-partitions.png .artefacts/browser/log.png .artefacts/browser/record.png $(addprefix .artefacts/browser/incremental-,overview.png consumer.png table.png backfill.png) docs/how-to/images/
 
 test-engines: jars ## every engine reads one set of sources and ICDC tables, into docs (ENGINES='spark flink')
 	@python -m tests.system.engines $(if $(ENGINES),$(ENGINES),--publish)

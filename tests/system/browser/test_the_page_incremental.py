@@ -20,7 +20,7 @@ def committed(airflow):
     airflow.rest.finish(DAG, airflow.rest.trigger(DAG, "page_first"))
     airflow.lakes["lake"].catalog.load_table("db.playback").append(events_of(DAYS - 1))
     airflow.rest.finish(DAG, airflow.rest.trigger(DAG, "page_second"))
-    for dag_id in ("playback_weekly", "playback_yearly", "clicks_hourly"):
+    for dag_id in ("playback_weekly", "playback_yearly", "clicks_hourly", "playback_refill"):
         airflow.rest.wait_for(lambda name=dag_id: airflow.rest.knows(name), f"{dag_id} to be read")
 
 
@@ -58,6 +58,11 @@ def least_contrast(frame):
     return frame.locator("html").evaluate(CONTRAST)
 
 
+def overflow(frame):
+    """By how much a page is wider than its window."""
+    return frame.locator("html").evaluate("root => root.scrollWidth - root.clientWidth")
+
+
 def frame_of(page):
     return page.frame_locator("iframe[title=Incremental]")
 
@@ -89,14 +94,14 @@ def test_the_entry_in_the_navigation_leads_to_all_consumers(page, shoot):
     frame = frame_of(page)
 
     expect(frame.get_by_role("heading", name="Incremental")).to_be_visible()
-    expect(rows_of(frame)).to_have_count(4)
+    expect(rows_of(frame)).to_have_count(5)
     expect(frame.locator("tr", has_text=DAG).get_by_text("idle")).to_be_visible()
     shoot(page, "incremental-overview")
 
 
 def test_rows_are_sorted_searched_and_filtered_and_the_address_keeps_it(page):
     frame = open_page(page)
-    expect(rows_of(frame)).to_have_count(4)
+    expect(rows_of(frame)).to_have_count(5)
 
     frame.get_by_role("button", name="Consumer").click()
     expect(rows_of(frame).first).to_contain_text("clicks_hourly")
@@ -121,7 +126,7 @@ def test_rows_are_sorted_searched_and_filtered_and_the_address_keeps_it(page):
 
 def test_the_page_follows_airflows_own_switch_while_it_is_open(page, shoot):
     frame = open_page(page)
-    expect(rows_of(frame)).to_have_count(4)
+    expect(rows_of(frame)).to_have_count(5)
     switch_to(page, "Light Mode")
     light = frame.locator("body").evaluate("body => getComputedStyle(body).backgroundColor")
     assert not is_dark(frame)
@@ -136,6 +141,7 @@ def test_the_page_follows_airflows_own_switch_while_it_is_open(page, shoot):
         expect(frame.locator("html.dark")).to_be_attached()
         expect(frame.get_by_role("heading").first).to_be_visible()
         assert least_contrast(frame) >= READABLE, name
+        assert (name, overflow(frame)) == (name, 0)
         shoot(page, f"incremental-{name}-dark")
 
 
@@ -155,8 +161,7 @@ def test_a_narrow_window_shows_a_card_for_each_consumer(page, shoot):
     for name, path in PAGES.items():
         frame = open_page(page, path)
         expect(frame.get_by_role("heading").first).to_be_visible()
-        width = frame.locator("html").evaluate("root => root.scrollWidth - root.clientWidth")
-        assert (name, width) == (name, 0)
+        assert (name, overflow(frame)) == (name, 0)
         shoot(page, f"incremental-{name}-narrow")
 
 
@@ -176,7 +181,7 @@ def test_a_consumer_leads_to_its_captures_its_table_and_into_the_grid(page, shoo
     shoot(page, "incremental-table")
     frame.get_by_role("link", name="Stages").click()
     expect(frame.get_by_role("heading", name="Stages")).to_be_visible()
-    expect(frame.locator("svg.graph")).to_contain_text("playback_yearly")
+    expect(frame.get_by_role("img", name="DAGs that feed each other")).to_contain_text("playback_yearly")
     shoot(page, "incremental-stages")
     open_page(page, f"/ips/consumers/{DAG}?consumer={CONSUMER}")
     frame.get_by_role("link", name="DAG", exact=True).click()
