@@ -29,7 +29,7 @@ from airflow_provider_ips.core.advice.retention import usual_gap_ms
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import SourcePosition
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
-from airflow_provider_ips.core.errors import CheckpointError, IpsError, UnsupportedTableError
+from airflow_provider_ips.core.errors import CheckpointError, IpsError
 from airflow_provider_ips.core.identifiers import Source, variable_key
 from airflow_provider_ips.maintenance.console import (
     DEFAULT_CONN_ID,
@@ -277,14 +277,12 @@ def _check_source(
 
 def _impossible_modes(catalog: Catalog, source: IcebergSource, judged: Mapping[str, Any]) -> dict[str, str]:
     """Say which modes of captures this table and catalog do not allow, and why."""
-    from airflow_provider_ips.iceberg.branches.captures import check_source
+    from airflow_provider_ips.iceberg.branches.captures import why_no_branch
     from airflow_provider_ips.iceberg.icdc.namespace import may_register
 
     found = {} if may_register(catalog) else {"ICDC": "its catalog cannot register tables"}
-    try:
-        check_source(catalog, source)
-    except UnsupportedTableError as error:
-        found["BRANCH"] = error.problem.partition("as a branch: ")[2]
+    if why := why_no_branch(catalog, source):
+        found["BRANCH"] = why
     if why := why_no_range(source, **judged):
         found["RANGE"] = why
     return found

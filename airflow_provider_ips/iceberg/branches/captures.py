@@ -62,7 +62,7 @@ LEASE: Final = timedelta(days=2)
 
 def check_source(catalog: Catalog, source: IcebergSource, *, instead: str = INSTEAD) -> None:
     """Refuse a source in which no branch can be made, before anything is written."""
-    if why := _why_impossible(catalog, source):
+    if why := why_no_branch(catalog, source):
         raise UnsupportedTableError(
             f"no branch of {source.name} can hold a capture: {why}",
             consequence="Nothing was captured and no checkpoint moved",
@@ -70,7 +70,8 @@ def check_source(catalog: Catalog, source: IcebergSource, *, instead: str = INST
         )
 
 
-def _why_impossible(catalog: Catalog, source: IcebergSource) -> str | None:
+def why_no_branch(catalog: Catalog, source: IcebergSource) -> str | None:
+    """Say why no branch of a source can hold a capture; None if one can."""
     properties = source.metadata.properties
     head = None if source.branch == MAIN_BRANCH else snapshot_of_branch(source.metadata, source.branch)
     if head is not None and properties_of(head):
