@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_ips.core.checkpoint.capture_status import capture_status
+from airflow_provider_ips.core.identifiers import CapturedRange as RangeName
 from airflow_provider_ips.core.json_fields import PARSE_ERRORS, explain
 from airflow_provider_ips.core.record import Kind, Volume
 from airflow_provider_ips.core.results.capture_record import CaptureRecord
@@ -386,4 +387,5 @@ def list_tables(checkpoint: Checkpoint | None, seen: Iterable[HeldCapture] = ())
             held=held.get(table),
         )
         for table, holds in kept.items()
+        if RangeName.parse(table) is None  # nothing was made
     ]

@@ -13,6 +13,7 @@ from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 from airflow_provider_ips.core.errors import GapError, InputError, RefusedOperationError
 from airflow_provider_ips.core.settings import ALL_OPERATIONS
 from airflow_provider_ips.iceberg import captured_partitions, drop_icdc, find_losses
+from airflow_provider_ips.ui.consumers import list_tables
 from tests.kit.pipelines import capturing, checkpoint_of, committed_at
 from tests.kit.tables import SCHEMA, append, branches, create, icdc_tables
 
@@ -267,6 +268,7 @@ def test_nothing_can_be_dropped_lost_or_opened_under_the_name_of_a_range(lake, e
     ran = run_dag(in_ranges("named_range", ranged))
     name = ran.xcom("capture")["sources"][0]["icdc_table"]
     assert name == f"db.events.ips_range_to_{head(events)}"
+    assert list_tables(checkpoint_of("named_range.capture")) == []
     assert drop_icdc(lake, name) is False
     assert find_losses(lake, name) is None
     with pytest.raises(InputError, match="which engines read by themselves"):

@@ -6,12 +6,13 @@ import pytest
 
 from tests.system.catalogs import page as catalogs
 from tests.system.engines import page as engines
+from tests.system.engines import ways
 
 
 @pytest.mark.parametrize(
     ("page", "render"),
-    [(engines, engines.with_matrix), (catalogs, catalogs.with_table)],
-    ids=["engines", "catalogs"],
+    [(engines, engines.with_matrix), (catalogs, catalogs.with_table), (ways, ways.with_table)],
+    ids=["engines", "catalogs", "ways"],
 )
 def test_a_page_shows_the_results_that_are_stored(page, render):
     """Whoever edits one of the two without the other is found out."""
@@ -38,6 +39,16 @@ def test_an_engine_is_judged_by_what_it_reads_of_the_source(source, captured, ve
     cases, notes = engines.verdicts([question("source"), question("captured")], [source, captured])
     assert cases == {"deletes": verdict}
     assert bool(notes) == (verdict != engines.RIGHT)
+
+
+def test_words_are_shown_only_for_what_was_read_by_them():
+    """An engine that was not run has no row, and words that failed are not advice."""
+    read = {"branch": engines.RIGHT, "snapshot": ways.NONE, "range": "rows: reads 9 rows of 3"}
+    run = {"label": "Flink, Iceberg 1", "reader": "flink", "version": "2", "ways": read}
+    shown = ways.table({"a": run, "b": {**run, "version": None}})
+    assert shown.count("Flink 2 (Iceberg 1)") == 1
+    words = ways.WORDS["flink"]
+    assert f"| {words['branch']} | no | **no**, {words['range']}: rows: reads 9 rows of 3 |" in shown
 
 
 def test_an_engine_that_was_not_run_has_a_reason_and_no_column():

@@ -10,6 +10,7 @@ Fails where an engine reads less of an ICDC table than of its source, and where 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from scripts.local_spark import BRIEF_JVM, session_settings, sqlite_catalog, sqlite_properties_for_spark, start_spark
 from tests.kit.packages import UnavailableError
@@ -25,6 +26,9 @@ from tests.kit.spark import LakeOfTwoEngines
 from tests.system.engines.engines import ENGINES, Engine, Ready
 from tests.system.engines.page import WORSE, publish, verdicts
 from tests.system.engines.tables import Shelf, questions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SECONDS: Final = 900
 """For one engine."""
@@ -71,12 +75,18 @@ def main(arguments: list[str]) -> int:
 
 
 def _build(folder: Path) -> None:
+    with open_shelf(folder) as shelf:
+        (folder / "questions.json").write_text(json.dumps(questions(shelf)))
+
+
+@contextlib.contextmanager
+def open_shelf(folder: Path) -> Iterator[Shelf]:
+    """A lake of both engines in this folder."""
     settings = session_settings({"lake": sqlite_properties_for_spark(folder)})
     brief = {"spark.sql.shuffle.partitions": "1", "spark.driver.extraJavaOptions": " ".join(BRIEF_JVM)}
     spark = start_spark({**settings, **brief}, cores=1, log_level="ERROR")
     catalog = sqlite_catalog(folder, namespaces=("db", "icdc"))
-    found = questions(Shelf(LakeOfTwoEngines(spark=spark, catalog=catalog), folder))
-    (folder / "questions.json").write_text(json.dumps(found))
+    yield Shelf(LakeOfTwoEngines(spark=spark, catalog=catalog), folder)
     spark.stop()
 
 
@@ -85,7 +95,7 @@ def _asked(engine: Engine, folder: Path, asked: list[dict[str, Any]]) -> dict[st
     began = time.monotonic()
     try:
         with engine.ready(folder) as ready:
-            version, answers = _answers(engine, ready, folder, len(asked))
+            version, answers = answers_of(engine, ready, folder, len(asked))
     except (UnavailableError, LookupError, OSError, subprocess.TimeoutExpired) as error:
         late = isinstance(error, subprocess.TimeoutExpired)
         reason = f"it did not end within {SECONDS} s" if late else str(error)[:300]
@@ -98,7 +108,7 @@ def _asked(engine: Engine, folder: Path, asked: list[dict[str, Any]]) -> dict[st
     return {"label": engine.label, "version": version, "reason": engine.limit, "cases": cases, "notes": notes}
 
 
-def _answers(engine: Engine, ready: Ready, folder: Path, expected: int) -> tuple[str, list[dict[str, Any]]]:
+def answers_of(engine: Engine, ready: Ready, folder: Path, expected: int) -> tuple[str, list[dict[str, Any]]]:
     """What its reader says; a question at which its process ends is asked no second time."""
     answers: list[dict[str, Any]] = []
     version, ends = "", 0

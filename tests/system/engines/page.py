@@ -27,13 +27,13 @@ SHOWN: Final = {RIGHT: "yes", SAME: "as the source", WORSE: "**no**"}
 
 def verdicts(asked: list[dict[str, Any]], answers: list[dict[str, Any]]) -> tuple[dict[str, str], dict[str, str]]:
     """By case: the verdict, and what is not right."""
-    judged: dict[str, dict[str, dict[str, str]]] = {}
+    found_by: dict[str, dict[str, dict[str, str]]] = {}
     for question, answer in zip(asked, answers, strict=True):
-        side = judged.setdefault(question["case"], {}).setdefault(question["what"], {})
-        side[question["side"]] = _judged(question, answer)
+        side = found_by.setdefault(question["case"], {}).setdefault(question["what"], {})
+        side[question["side"]] = judged(question, answer)
     cases: dict[str, str] = {}
     notes: dict[str, str] = {}
-    for case, by_question in judged.items():
+    for case, by_question in found_by.items():
         wrong = {what: found for what, found in by_question.items() if set(found.values()) != {""}}
         worse = [what for what, found in wrong.items() if found["captured"] and not found["source"]]
         cases[case] = WORSE if worse else SAME if wrong else RIGHT
@@ -51,7 +51,7 @@ def _note(wrong: dict[str, dict[str, str]]) -> str:
     return "; ".join(f"{', '.join(whats)}: {fault}" for fault, whats in by_fault.items())
 
 
-def _judged(question: dict[str, Any], answer: dict[str, Any]) -> str:
+def judged(question: dict[str, Any], answer: dict[str, Any]) -> str:
     """Nothing where the answer is right."""
     if "error" in answer:
         return f"refused ({textwrap.shorten(PLACE.sub('…', answer['error']), 110, placeholder=' …')})"

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 LINEAGE = ("_row_id", "_last_updated_sequence_number")
+NO_WORDS = "no words for it"
+"""What an engine says that cannot be asked for a branch, a snapshot or a range."""
 
 
 def sql(question: dict[str, Any], table: str, *, quote: str = "") -> str:
@@ -43,12 +45,28 @@ def literal(where: list[Any]) -> str:
     return f"DATE '{value}'" if where[0] == "day" else str(value)
 
 
-def serve(version: str, answer: Callable[[dict[str, Any]], Iterable[Iterable[Any]]]) -> None:
-    """Answer every question of the file that the first argument names, from the number that the second one is."""
+def way(question: dict[str, Any], **words: str) -> str:
+    """How the engine writes a branch, a snapshot or a range, by format strings; nothing for a table as it is now.
+
+    way({"way": {"range": [1, 5]}}, range="FROM {} TO {}")     FROM 1 TO 5
+    """
+    for kind, place in question.get("way", {}).items():
+        return words[kind].format(*(place if isinstance(place, list) else [place]))
+    return ""
+
+
+def serve(version: str, answer: Callable[[dict[str, Any]], Iterable[Iterable[Any]]], ways: Iterable[str] = ()) -> None:
+    """Answer every question of the file that the first argument names, from the number that the second one is.
+
+    :param ways: what the engine has words for, of `branch`, `snapshot` and `range`
+    """
     with open(sys.argv[1]) as file:  # noqa: PTH123 - readable by any Python
         questions = json.load(file)
     _say({"version": version})
     for number in range(int(sys.argv[2]), len(questions)):
+        if set(questions[number].get("way", ())) - set(ways):
+            _say({"number": number, "error": NO_WORDS})
+            continue
         try:
             _say({"number": number, "rows": plain(answer(questions[number]))})
         except Exception as error:  # noqa: BLE001 - an engine's refusal is an answer, too

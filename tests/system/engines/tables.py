@@ -227,12 +227,13 @@ def questions(shelf: Shelf) -> list[dict[str, Any]]:
     found = []
     for make in SET:
         for case in make(shelf):
-            found += _about(shelf, case, "source", case.story.name, case.source_rows)
-            found += _about(shelf, case, "captured", case.captured, case.captured_rows)
+            found += about(shelf, case, "source", case.story.name, case.source_rows)
+            found += about(shelf, case, "captured", case.captured, case.captured_rows)
     return found
 
 
-def _about(shelf: Shelf, case: Case, side: str, name: str, expected: Rows) -> list[dict[str, Any]]:
+def about(shelf: Shelf, case: Case, side: str, name: str, expected: Rows) -> list[dict[str, Any]]:
+    """What is asked about one table, and what is right."""
     table = shelf.lake.catalog.load_table(name)
     place = {"name": name, "metadata": table.metadata_location, "location": table.location()}
     ids = sorted(row[0] for row in expected) or [1]

@@ -9,7 +9,7 @@ from urllib.parse import urlparse
 
 import chdb
 
-from tests.system.engines.protocol import serve, sql
+from tests.system.engines.protocol import serve, sql, way
 
 
 def answer(question: dict[str, Any]) -> Any:
@@ -19,7 +19,8 @@ def answer(question: dict[str, Any]) -> Any:
     # Below the table's own folder, as the setting wants it.
     setting = metadata.removeprefix(location).lstrip("/")
     function = f"icebergLocal('{location}', SETTINGS iceberg_metadata_file_path = '{setting}')"
-    found = chdb.query(sql(question, function), "JSONCompactStrings").bytes().decode()
+    at = way(question, snapshot=" SETTINGS iceberg_snapshot_id = {}")
+    found = chdb.query(sql(question, function) + at, "JSONCompactStrings").bytes().decode()
     answer = json.loads(found)
     types = [column["type"] for column in answer["meta"]]
     return [[_value(kind, text) for kind, text in zip(types, row, strict=True)] for row in answer["data"]]
@@ -32,4 +33,4 @@ def _value(kind: str, text: Any) -> Any:
 
 
 os.chdir("/")  # it opens files below its folder only
-serve(f"{chdb.engine_version} (chdb {chdb.__version__})", answer)
+serve(f"{chdb.engine_version} (chdb {chdb.__version__})", answer, ways=("snapshot",))

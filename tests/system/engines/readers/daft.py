@@ -12,9 +12,11 @@ from tests.system.engines.protocol import serve, sql
 
 def answer(question: dict[str, Any]) -> Any:
     """One statement."""
-    frame = daft.read_iceberg(StaticTable.from_metadata(question["table"]["metadata"]))
+    at = question.get("way", {})
+    table = StaticTable.from_metadata(question["table"]["metadata"])
+    frame = daft.read_iceberg(table, snapshot_id=at.get("snapshot"), branch=at.get("branch"))
     columns = daft.sql(sql(question, "captured"), captured=frame).to_pydict()
     return list(zip(*columns.values(), strict=True))
 
 
-serve(daft.__version__, answer)
+serve(daft.__version__, answer, ways=("branch", "snapshot"))

@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
-from tests.system.engines.protocol import serve, sql
+from tests.system.engines.protocol import serve, sql, way
 
 settings = json.loads(os.environ["FLINK_CATALOG"])
 tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
@@ -20,8 +20,14 @@ tables.execute_sql(f"CREATE CATALOG lake WITH ({options})")
 def answer(question):
     """One statement."""
     namespace, _, name = question["table"]["name"].partition(".")
-    with tables.execute_sql(sql(question, f"lake.`{namespace}`.`{name}`", quote="`")).collect() as rows:
+    hint = way(
+        question,
+        branch=" /*+ OPTIONS('branch'='{}') */",
+        snapshot=" /*+ OPTIONS('snapshot-id'='{}') */",
+        range=" /*+ OPTIONS('start-snapshot-id'='{}', 'end-snapshot-id'='{}') */",
+    )
+    with tables.execute_sql(sql(question, f"lake.`{namespace}`.`{name}`{hint}", quote="`")).collect() as rows:
         return [list(row) for row in rows]
 
 
-serve(version("apache-flink"), answer)
+serve(version("apache-flink"), answer, ways=("branch", "snapshot", "range"))

@@ -14,7 +14,14 @@ COMPARED = {"=": "__eq__", ">=": "__ge__"}
 
 def answer(question: dict[str, Any]) -> Any:
     """One query."""
-    frame = pl.scan_iceberg(question["table"]["metadata"])
+    at = question.get("way", {})
+    start, end = at.get("range", (None, None))
+    frame = pl.scan_iceberg(
+        question["table"]["metadata"],
+        snapshot_id=at.get("snapshot"),
+        from_snapshot_id_exclusive=start,
+        to_snapshot_id_inclusive=end,
+    )
     if question["where"]:
         column, operator, value = question["where"]
         wanted = date.fromisoformat(value) if column == "day" else value
@@ -28,4 +35,4 @@ def answer(question: dict[str, Any]) -> Any:
     return frame.select(columns).collect().rows()
 
 
-serve(pl.__version__, answer)
+serve(pl.__version__, answer, ways=("snapshot", "range"))

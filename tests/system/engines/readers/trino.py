@@ -8,7 +8,7 @@ import time
 import urllib.request
 from typing import Any
 
-from tests.system.engines.protocol import serve, sql
+from tests.system.engines.protocol import serve, sql, way
 
 ADDRESS = os.environ["TRINO"]
 _known: set[str] = set()
@@ -41,7 +41,8 @@ def answer(question: dict[str, Any]) -> list[list[Any]]:
         file = table["metadata"].rpartition("/")[2]
         run(f"CALL lake.system.register_table('tests', '{name}', '{table['location']}', '{file}')")
         _known.add(name)
-    return run(sql(question, f"lake.tests.{name}"))
+    at = way(question, branch=" FOR VERSION AS OF '{}'", snapshot=" FOR VERSION AS OF {}")
+    return run(sql(question, f"lake.tests.{name}{at}"))
 
 
 def started() -> str:
@@ -60,4 +61,4 @@ def started() -> str:
     raise TimeoutError(f"Trino did not start within two minutes: {last}")
 
 
-serve(started(), answer)
+serve(started(), answer, ways=("branch", "snapshot"))
