@@ -7,7 +7,7 @@ Airflow would tell it, the XCom of its capture.
 """
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -70,9 +70,9 @@ class Variables:
 class World:
     """Everything outside the process."""
 
-    def __init__(self, folder, kind, settings=APPENDS, icdc_retention="next_commit", mode="ICDC"):
+    def __init__(self, folder, kind, settings=APPENDS, icdc_retention="next_commit", mode="ICDC", *, holds=False):
         self.folder, self.kind = Path(folder), kind
-        self.settings, self.icdc_retention, self.mode = settings, icdc_retention, mode
+        self.settings, self.icdc_retention, self.mode, self.holds = settings, icdc_retention, mode, holds
         self.variables = Variables({})
         self.processed = {}
         self.targets: dict[str, set[int]] = {name: set() for name in SOURCES}
@@ -144,7 +144,7 @@ class World:
         try:
             checkpoint = store.read(CONSUMER)
             record = PendingRun(
-                request=_request(run, self.settings, self.mode),
+                request=replace(_request(run, self.settings, self.mode), holds_source=self.holds),
                 catalog=catalog,
                 store=store,
                 checkpoint=checkpoint,

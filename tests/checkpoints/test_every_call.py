@@ -88,6 +88,16 @@ def changes_in_branches(folder, kind):
     return Story(world=world, reads_count=False, every_end=False)
 
 
+def held_run(folder, kind):
+    """Tables whose files branches of the sources hold: made before them, and removed after them."""
+    world = World(folder, kind, holds=True)
+    world.append(1, 2)
+    world.run("r0")
+    world.append(3)
+    world.append(4)
+    return Story(world=world, reads_count=False, every_end=False)
+
+
 def cleared_run(folder, kind):
     """The newest run once more: its commit has dropped its tables, which are made again."""
     world = World(folder, kind, icdc_retention="drop")
@@ -110,6 +120,7 @@ STORIES = {
 }
 if EVERY_COMBINATION:
     STORIES["branches-variable"] = (run_in_branches, "variable")
+    STORIES["held-variable"] = (held_run, "variable")
 
 
 @pytest.fixture(scope="module", params=list(STORIES.values()), ids=list(STORIES))
@@ -237,6 +248,8 @@ def check_orphans(world):
     if world.mode == "BRANCH":
         assert world.branches() == kept
         return
+    if world.holds:
+        assert world.branches() == set(newest.made) - kept
     tables = find_icdc_tables(catalog, "icdc")
     assert {table.name for table in tables} == kept
     assert kept <= set(checkpoint.retained)

@@ -272,6 +272,21 @@ def test_other_writers_are_not_disturbed(catalog: Catalog) -> None:
     assert len(own_files(table)) == 1
 
 
+@pytest.mark.parametrize("deletes", ["true", "false"])
+def test_old_metadata_files_are_deleted_where_the_table_says_so(catalog: Catalog, deletes: str) -> None:
+    """PyIceberg does that above the call by which a branch is committed, so that it would be left out."""
+    keeping = {"write.metadata.delete-after-commit.enabled": deletes, "write.metadata.previous-versions-max": "3"}
+    table = new_table(catalog, properties=keeping)
+    append(table, 1)
+    for number in range(4):
+        record = capture(catalog, "db.t", mode="BRANCH", into=f"c{number}")
+        assert drop_icdc(catalog, str(record.icdc_table))
+    there = {path for path in files_under(table.location()) if path.endswith(".metadata.json")}
+    listed = {entry.metadata_file for entry in table.refresh().metadata.metadata_log} | {table.metadata_location}
+    assert {f"file://{path}" for path in there} == listed or deletes == "false"
+    assert len(there) == (4 if deletes == "true" else 10)
+
+
 def unplug() -> None:
     """Lose the connection."""
     raise OSError("the connection was lost")

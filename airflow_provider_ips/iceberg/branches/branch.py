@@ -18,6 +18,7 @@ ever deleted, because
 
 from __future__ import annotations
 
+import logging
 import random
 import secrets
 import time
@@ -61,6 +62,8 @@ if TYPE_CHECKING:
 
     Change = tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]
 
+
+log = logging.getLogger(__name__)
 
 MANIFEST_LIST: Final = "snap.avro"
 INSTEAD: Final = 'use capture_mode="ICDC"'
@@ -156,7 +159,7 @@ class CommitToSource:
     def _try(self, table: Table, commit: Change, is_done: Callable[[TableMetadata], bool]) -> TableMetadata | None:
         self.is_unsettled = True  # until the catalog has answered, also if this process is stopped meanwhile
         try:
-            return self._catalog.commit_table(table, *commit).metadata
+            committed = self._catalog.commit_table(table, *commit).metadata
         except CommitFailedException:
             self.is_unsettled = False
             return None
@@ -173,6 +176,8 @@ class CommitToSource:
             if self.is_unsettled or _is_same(now, table.metadata):
                 raise _not_committed(error, self._what, self._instead) from cause_without_secrets(error)
             return None  # servers before Iceberg 1.11 refuse a number that is taken as a bad request
+        _delete_old_metadata(table.io, table.metadata, committed)
+        return committed
 
     def _look(self, table: Table, error: Exception) -> TableMetadata:
         try:
@@ -184,6 +189,21 @@ class CommitToSource:
                 consequence="No checkpoint moved. The files that were written are kept, because the branch may exist",
                 remedy="retry the task once the catalog answers",
             ) from cause_without_secrets(error)
+
+
+def _delete_old_metadata(io: FileIO, before: TableMetadata, after: TableMetadata) -> None:
+    """Delete the metadata files that a commit has taken out of the log, if the table's properties say so.
+
+    PyIceberg does that in ``Table``, above the call that is used here. No later commit would.
+    """
+    if after.properties.get("write.metadata.delete-after-commit.enabled", "false").lower() != "true":
+        return
+    listed = {entry.metadata_file for entry in after.metadata_log}
+    forgotten = [entry.metadata_file for entry in before.metadata_log if entry.metadata_file not in listed]
+    try:
+        delete_files(io, forgotten, threads=1)
+    except IpsError as error:  # they are orphans, and the commit is made
+        log.warning("Older metadata files of a source could not be deleted: %s", error)
 
 
 def _is_same(now: TableMetadata, before: TableMetadata) -> bool:

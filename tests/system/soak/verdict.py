@@ -106,4 +106,5 @@ def _committed(airflow, dag_id, source):
 
 
 def _active(airflow, dag_id):
-    return [run for run in airflow.rest.runs(dag_id) if run["state"] in ("queued", "running")]
+    """Those that are at work. A run that is queued when its DAG is paused never starts."""
+    return [run for run in airflow.rest.runs(dag_id) if run["state"] == "running"]
