@@ -13,7 +13,7 @@ from airflow_provider_ips.core.checkpoint.resolution import Fresh, Replay, new_c
 from airflow_provider_ips.core.checkpoint.traces import begin_replay
 from airflow_provider_ips.core.checkpoint.transitions import CommitOutcome, begin, commit
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
-from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.identifiers import CapturedBranch, Source
 from airflow_provider_ips.core.positions import Position, RunIdentity
 from airflow_provider_ips.core.record import Kind
 
@@ -252,6 +252,21 @@ def test_an_abandoned_range_is_captured_again():
     result = commit(following, capture_id=following.pending.capture_id, run=run(3), now_ms=4)
     assert result.outcome is CommitOutcome.ADVANCED
     assert set(result.drop) == {"icdc.events_1", "icdc.events_2"}
+
+
+def test_what_held_a_table_is_released_with_it():
+    """Whether its capture was abandoned, superseded or committed, with the table or, after a crash, without one."""
+    begun = captured(committed(None, 1, events=10), 2, events=20)
+    assert begun.pending is not None
+    (taken,) = begun.pending.ranges
+    held = replace(begun, pending=replace(begun.pending, ranges=(replace(taken, held=True),)))
+    branch = str(CapturedBranch.holding(EVENTS, "icdc.events_2"))
+
+    assert {"icdc.events_2", branch} <= set(abandon(held).retained)
+    assert {"icdc.events_2", branch} <= set(captured(held, 3, events=30).retained)
+    after = commit(held, capture_id=begun.pending.capture_id, run=run(2), now_ms=2).checkpoint
+    assert after.needed_tables >= {"icdc.events_2", branch}
+    assert Checkpoint.parse(after.to_text(), consumer=CONSUMER) == after
 
 
 def test_what_an_abandoned_job_may_have_written_stays_known():
