@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_provider_ips.core.checkpoint.capture_status import capture_status
-from airflow_provider_ips.core.identifiers import CapturedRange as RangeName
+from airflow_provider_ips.core.identifiers import CapturedRange
 from airflow_provider_ips.core.json_fields import PARSE_ERRORS, explain
 from airflow_provider_ips.core.record import Kind, Volume
 from airflow_provider_ips.core.results.capture_record import CaptureRecord
@@ -257,7 +257,7 @@ def _main_dag(checkpoint: Checkpoint | None, task: CaptureTask | None, dag_ids: 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapturedRange:
+class ShownRange:
     """The range of one source in a row of captures."""
 
     source: str
@@ -274,7 +274,7 @@ class CaptureRow:
     run: Link | None
     record: Link | None
     at_ms: int | None = None
-    ranges: tuple[CapturedRange, ...] = ()
+    ranges: tuple[ShownRange, ...] = ()
     captured: Volume = _UNKNOWN
     table: Volume = _UNKNOWN
     covers: tuple[Link, ...] = ()
@@ -355,9 +355,9 @@ def _row_of_entry(entry: CommittedCapture) -> CaptureRow:
     )
 
 
-def _range(source: str, kind: Kind, taken: Any) -> CapturedRange:  # noqa: ANN401 - a range in a document or in a record
+def _range(source: str, kind: Kind, taken: Any) -> ShownRange:  # noqa: ANN401 - a range in a document or in a record
     start = taken.from_exclusive
-    return CapturedRange(
+    return ShownRange(
         source=source,
         kind=kind,
         from_snapshot=None if start is None else start.snapshot_id,
@@ -387,5 +387,5 @@ def list_tables(checkpoint: Checkpoint | None, seen: Iterable[HeldCapture] = ())
             held=held.get(table),
         )
         for table, holds in kept.items()
-        if RangeName.parse(table) is None  # nothing was made
+        if CapturedRange.parse(table) is None  # nothing was made
     ]
