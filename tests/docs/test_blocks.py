@@ -200,17 +200,19 @@ def test_data_blocks_parse():
         "yaml": yaml.safe_load,
         "json": json.loads,
         "toml": tomllib.loads,
-        "properties": spark_settings,
+        "properties": settings,
     }
     for block in all_blocks(*parsers):
         assert parsers[block.language](block.text) is not None, str(block)
 
 
-def spark_settings(text):
-    """A key and a value in each line, as in spark-defaults.conf."""
-    settings = [line.split(maxsplit=1) for line in text.splitlines()]
-    assert all(len(pair) == 2 and pair[0].startswith("spark.") for pair in settings)
-    return dict(settings)
+def settings(text):
+    """A key and a value in each line, as in spark-defaults.conf and in the file of a catalog of Trino."""
+    trino = text.startswith("connector.name=")
+    pairs = [line.split("=" if trino else None, maxsplit=1) for line in text.splitlines()]
+    assert all(len(pair) == 2 and pair[1] for pair in pairs)
+    assert all(trino or name.startswith("spark.") for name, _ in pairs)
+    return dict(pairs)
 
 
 @pytest.mark.parametrize("block", named("ini"))

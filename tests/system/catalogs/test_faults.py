@@ -219,9 +219,8 @@ class TestErrors:
             ("GET", "/db/events/metadata/snap", 503, "retry the task"),
             ("HEAD", "/db/events/metadata/snap", 404, "was deleted without the catalog's knowledge"),
             ("PUT", "/icdc/x/metadata", 403, "write to the ICDC table's location"),
-            ("POST", "/icdc/x/metadata", 403, "write to the ICDC table's location"),
             ("PUT", "/icdc/x/metadata", 503, "retry the task"),
-            ("POST", "/icdc/x/metadata", 404, "bucket and endpoint"),
+            ("PUT", "/icdc/x/metadata", 404, "bucket and endpoint"),
         ],
     )
     def test_of_the_storage(
