@@ -41,7 +41,7 @@ jars: env ## download Spark's jars, and those of the servers that tests start (N
 	@python scripts/spark_jars.py --servers
 	@python -m scripts.class_archive
 
-spark-jars: env ## download Spark's jars for Iceberg, SQLite and PostgreSQL only
+spark-jars: env ## download Spark's jars for Iceberg, SQLite and PostgreSQL only, and keep its classes ready for quick starts
 	@python scripts/spark_jars.py
 	@python -m scripts.class_archive
 
