@@ -264,9 +264,9 @@ _CONSUMER_LINE: Final = re.compile(r'^ "consumer": ("(?:[^"\\]|\\.)*"),?$', re.M
 
 
 def _consumer_in(text: str | None) -> str | None:
-    if written := _CONSUMER_LINE.search(text or ""):
-        return str(json.loads(written[1]))
     try:
+        if written := _CONSUMER_LINE.search(text or ""):
+            return str(json.loads(written[1]))
         document = json.loads(text or "")
     except (ValueError, RecursionError):
         return None

@@ -32,7 +32,6 @@ from airflow_provider_ips.core.checkpoint.store import CheckpointStore
 from airflow_provider_ips.core.errors import CheckpointError, IpsError
 from airflow_provider_ips.core.identifiers import Source, variable_key
 from airflow_provider_ips.maintenance.console import (
-    DEFAULT_CONN_ID,
     ConnectionOptions,
     Console,
     Row,
@@ -41,7 +40,7 @@ from airflow_provider_ips.maintenance.console import (
 )
 from airflow_provider_ips.maintenance.leases import check_leases
 from airflow_provider_ips.maintenance.migration import check_migration
-from airflow_provider_ips.maintenance.server import last_dag
+from airflow_provider_ips.maintenance.server import connection_for, last_dag
 from airflow_provider_ips.runs.environment import now_ms, open_catalog
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def examine(console: Console, options: DoctorOptions, server: Server | None) -> 
         yield _unknown_consumer(options.consumer, stores)
     for consumer in checkpoints or ([options.consumer] if options.consumer else []):
         yield check_shadows(consumer, server)
-    connections = {consumer: _connection_of(consumer, options, server) for consumer in checkpoints}
+    connections = {consumer: connection_for(consumer, options.conn_id, server) for consumer in checkpoints}
     writers = _writers(server, stores, checkpoints) if checkpoints else {}
     for conn_id in sorted(set(connections.values()) or {options.conn_id}):
         try:
@@ -125,13 +124,6 @@ def examine(console: Console, options: DoctorOptions, server: Server | None) -> 
             for entry in checkpoint.positions:
                 yield from _check_source(server, catalog, checkpoint, entry, writers)
             yield from check_leases(catalog, checkpoint)
-
-
-def _connection_of(consumer: str, options: DoctorOptions, server: Server | None) -> str:
-    """Return the connection that the command names, or else that of the consumer's capture."""
-    if server is None or options.conn_id != DEFAULT_CONN_ID:
-        return options.conn_id
-    return server.connection_of(consumer) or DEFAULT_CONN_ID
 
 
 def check_shadows(consumer: str, server: Server | None) -> Finding:

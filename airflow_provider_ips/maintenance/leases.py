@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.advice.checks import Finding, Status
@@ -11,12 +12,14 @@ from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.core.identifiers import CapturedBranch
 from airflow_provider_ips.core.positions import format_time
 from airflow_provider_ips.maintenance.console import Row
+from airflow_provider_ips.maintenance.server import connection_for
 from airflow_provider_ips.runs.environment import now_ms, open_catalog
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from airflow_provider_ips.iceberg.branches.leases import FoundBranch
+    from airflow_provider_ips.maintenance.server import Server
 
 
 UNKNOWN = "unknown"
@@ -24,22 +27,32 @@ UNKNOWN = "unknown"
 Held = dict[str, "FoundBranch"]
 
 
-def look_at_leases(conn_id: str, checkpoints: Sequence[Checkpoint]) -> Held | None:
+def look_at_leases(checkpoints: Iterable[Checkpoint], conn_id: str, server: Server | None = None) -> Held | None:
     """Find the branches that checkpoints name, by name, with a load for each source.
 
     No catalog is opened if they name none: the result is None. What cannot be loaded is not in the result.
+
+    :param server: knows the connections of consumers, if the command names none
     """
-    named = [CapturedBranch.parse(name) for checkpoint in checkpoints for name in checkpoint.needed_tables]
-    tables = sorted({branch.table for branch in named if branch is not None})
+    tables: defaultdict[str, set[str]] = defaultdict(set)
+    for checkpoint in checkpoints:
+        named = [CapturedBranch.parse(name) for name in checkpoint.needed_tables]
+        if sources := {branch.table for branch in named if branch is not None}:
+            tables[connection_for(checkpoint.consumer, conn_id, server)] |= sources
     if not tables:
         return None
+    return {branch.name: branch for own_id in sorted(tables) for branch in _leases_of(own_id, sorted(tables[own_id]))}
+
+
+def _leases_of(conn_id: str, tables: Sequence[str]) -> Iterator[FoundBranch]:
     from airflow_provider_ips.iceberg.branches.leases import find_leases
 
     try:
         catalog = open_catalog(conn_id)
     except IpsError:
-        return {}
-    return {branch.name: branch for table in tables for branch in find_leases(catalog, table) or ()}
+        return
+    for table in tables:
+        yield from find_leases(catalog, table) or ()
 
 
 def lease_columns(names: Sequence[str], leases: Held) -> Row:

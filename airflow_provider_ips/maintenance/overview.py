@@ -38,7 +38,7 @@ def list_consumers(console: Console, options: StoreOptions, *, server: Server | 
     :param server: Airflow's runs and stored DAGs; None in a task, which cannot see them.
     """
     read = _read_rows(open_store(console, options), server)
-    leases = look_at_leases(options.conn_id, [checkpoint for _, checkpoint in read if checkpoint is not None])
+    leases = look_at_leases((each for _, each in read if each is not None), options.conn_id, server)
     for row, checkpoint in read if leases is not None else ():
         row.update(lease_columns([] if checkpoint is None else sorted(checkpoint.needed_tables), leases or {}))
     console.show([row for row, _ in read])
@@ -86,7 +86,7 @@ def _problem_of(checkpoint: Checkpoint, run: RunIdentity, state: str | None, ser
 def show(console: Console, options: ConsumerOptions) -> None:
     """Print a consumer's position and pending range in each of its sources, and what its captures hold of it."""
     checkpoint = read_existing(open_store(console, options), options.consumer)
-    rows, leases = source_rows(checkpoint), look_at_leases(options.conn_id, [checkpoint])
+    rows, leases = source_rows(checkpoint), look_at_leases([checkpoint], options.conn_id)
     for row in rows if leases is not None else ():
         names = [name for name in checkpoint.needed_tables if name.startswith(f"{row['source']}.branch_")]
         row.update(lease_columns(names, leases or {}))

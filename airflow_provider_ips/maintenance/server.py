@@ -15,6 +15,7 @@ from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import RunIdentity
 from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting
+from airflow_provider_ips.maintenance.console import DEFAULT_CONN_ID
 from airflow_provider_ips.sightings import read_all
 
 if TYPE_CHECKING:
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 def last_dag(checkpoint: Checkpoint) -> str | None:
     """Return the id of the DAG whose run committed last; None if no run has."""
     return next((c.run.dag_id for c in reversed(checkpoint.history) if c.run is not None), None)
+
+
+def connection_for(consumer: str, conn_id: str, server: Server | None) -> str:
+    """Return the connection that a command names, or else that of the consumer's capture."""
+    if server is None or conn_id != DEFAULT_CONN_ID:
+        return conn_id
+    return server.connection_of(consumer) or DEFAULT_CONN_ID
 
 
 RUNS_LOOKED_AHEAD: Final = 10

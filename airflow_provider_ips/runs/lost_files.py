@@ -13,6 +13,7 @@ from airflow_provider_ips import dag_graph
 from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.core.identifiers import CapturedBranch, CapturedRange
 from airflow_provider_ips.core.positions import format_time
+from airflow_provider_ips.redaction import redacted_message
 from airflow_provider_ips.runs import environment
 from airflow_provider_ips.runs.evidence import SUCCESS, instance_states
 
@@ -127,7 +128,7 @@ def tell_ended_leases(record: CaptureRecord, open_catalog: Callable[[], Catalog]
             found = load_capture(open_catalog(), name)
             now = "was removed" if found is None else "is still there, and may be removed at any time"
         except Exception as error:  # noqa: BLE001 - only a remark depends on it
-            now = f"may have been removed ({error})"
+            now = f"may have been removed ({redacted_message(error)})"
         log.warning(
             "%s: %s, before this commit, and the branch %s. The job has succeeded, so it has found all files; another "
             "one may not. Give the capture a longer lease than its job takes.",

@@ -9,10 +9,12 @@ from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
 from airflow_provider_ips.core.errors import InputError, IpsError
+from airflow_provider_ips.core.results.capture_record import CaptureRecord
 from airflow_provider_ips.core.settings import ALL_OPERATIONS
 from airflow_provider_ips.iceberg import captured_partitions, drop_icdc
 from airflow_provider_ips.maintenance.clean_up import clean_up, plan_clean_up
 from airflow_provider_ips.runs.environment import now_ms
+from airflow_provider_ips.runs.lost_files import tell_ended_leases
 from tests.kit.pipelines import capturing, checkpoint_of, default_store, incremental, lose_checkpoint
 from tests.kit.tables import append, branches, icdc_tables, rows
 
@@ -215,6 +217,21 @@ def test_a_commit_after_the_end_of_the_lease_says_so(lake, events, job, run_dag,
     assert "its lease ended at" in caplog.text
     assert f"before this commit, and {says}" in caplog.text
     assert checkpoint_of(f"{dag_id}.capture").positions
+
+
+def test_why_a_late_branch_could_not_be_looked_at_holds_no_secret(lake, events, job, run_dag, caplog):
+    """The commit goes on, and its log is read by many."""
+    dag = incremental("late_secret", "db.events", job, capture={**BRANCH, "lease": timedelta(milliseconds=1)})
+    record = CaptureRecord.from_json(run_dag(dag).xcom("capture"))
+    caplog.clear()
+
+    def refuse():
+        raise OSError("the server said no to token=lake-secret-4711")
+
+    tell_ended_leases(record, refuse, now_ms())
+
+    assert "may have been removed (OSError: the server said no" in caplog.text
+    assert "lake-secret" not in caplog.text
 
 
 def test_a_job_that_fails_after_the_end_of_the_lease_is_told_when_it_ended(lake, events, job, run_dag, caplog):

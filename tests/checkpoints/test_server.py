@@ -98,6 +98,13 @@ def test_commands_use_the_connection_of_the_capture(ips, lake, events, run_dag, 
     assert [row["status"] for row in lineage] == ["ok"]
 
 
+def test_a_list_looks_at_branches_by_the_connections_of_their_captures(ips, lake, events, run_dag):
+    """Each consumer may have its own."""
+    run_dag(incremental("listed_branch", "db.events", Job(lake), capture={"capture_mode": "BRANCH"}))
+    listed = {row["consumer"]: row for row in ips("list").rows}
+    assert listed["listed_branch.capture"]["held_bytes"] == "0"
+
+
 def test_a_connection_that_is_named_is_used(ips, lake, events, run_dag, monkeypatch):
     """Also where the capture has another one."""
     monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps({"conn_type": "http"}))

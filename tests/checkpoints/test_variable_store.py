@@ -335,6 +335,12 @@ def test_a_damaged_document_is_listed_by_its_key(store, consumer):
     assert (f"Variable {variable_key(consumer)}", None) in [document[:2] for document in store.documents()]
 
 
+def test_a_document_that_cannot_say_whose_it_is_is_listed_by_its_key(store, consumer):
+    """Its field is where we write it, and what it holds is not JSON."""
+    Variable.set(variable_key(consumer), '{\n "consumer": "\\x"\n}')
+    assert (f"Variable {variable_key(consumer)}", None) in [document[:2] for document in store.documents()]
+
+
 def test_outside_a_task_the_task_sdk_cannot_answer(consumer):
     """Nothing answers, which is an outage and not an absence."""
     with pytest.raises(StoreUnavailableError):

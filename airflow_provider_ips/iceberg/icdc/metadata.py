@@ -167,12 +167,11 @@ def capture_properties(metadata: TableMetadata, name: str) -> dict[str, str]:
 
 
 def branch_record(metadata: TableMetadata, name: str | None) -> BranchRecord | None:
-    """Where a branch is, for the record; None for a table, or if there is no such branch any more."""
+    """Where a branch is, for the record; None for a table, or if no branch of that name holds a capture any more."""
     branch = None if name is None else CapturedBranch.parse(name)
     snapshot = None if branch is None else snapshot_of_branch(metadata, branch.branch)
-    if branch is None or snapshot is None:
+    if branch is None or snapshot is None or (held_until := properties_of(snapshot).get(HELD_UNTIL)) is None:
         return None
-    held_until = properties_of(snapshot).get(HELD_UNTIL, "0")
     return BranchRecord(branch=branch.branch, snapshot_id=snapshot.snapshot_id, held_until_ms=int(held_until))
 
 

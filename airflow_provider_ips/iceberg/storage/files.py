@@ -39,8 +39,10 @@ def open_stream(io: FileIO, path: str) -> Iterator[BinaryIO]:
 def _opened(io: FileIO, path: str) -> BinaryIO:
     client = fsspec_client(io, path)
     if hasattr(client, "call_s3"):
-        # By one request, thanks to the start: otherwise s3fs looks up the size first, also for a stream of its own.
-        return BytesIO(client.cat_file(path, start=0))
+        # A small file by one request: for a stream, s3fs looks up the size first. What is larger is not kept in memory.
+        start = client.cat_file(path, start=0, end=CHUNK_BYTES)
+        if len(start) < CHUNK_BYTES:
+            return BytesIO(start)
     return BufferedReader(_RawStream(io.new_input(path)), buffer_size=CHUNK_BYTES)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from airflow_provider_ips.core.errors import CatalogError, IpsError
 from airflow_provider_ips.iceberg import capture, drop_icdc
 from airflow_provider_ips.iceberg.icdc.leftovers import delete_leftovers, find_icdc_tables, find_leftovers
+from airflow_provider_ips.iceberg.storage.files import CHUNK_BYTES, is_arrow, open_stream
 from tests.kit.lakes import files_below
 from tests.kit.local_tables import append, new_table, rows
 from tests.kit.meddler import DENIED, Meddler, When, meddler
@@ -125,3 +128,15 @@ def test_a_manifest_that_was_cut_off_is_noticed_though_the_store_copied_it(
         capture(catalog, "db.t", into="icdc.x")
     assert not catalog.table_exists("icdc.x")
     assert icdc_files(storage, tmp_path) == []
+
+
+def test_a_large_file_is_not_kept_in_memory(catalog: SqlCatalog) -> None:
+    """A small one is read by one request, whatever its size turns out to be."""
+    table = catalog.load_table("db.t")
+    for size, is_whole in ((1000, True), (3 * CHUNK_BYTES, False)):
+        path, content = f"{table.location()}/metadata/{size}", os.urandom(size)
+        with table.io.new_output(path).create() as stream:
+            stream.write(content)
+        with open_stream(table.io, path) as read:
+            assert (read.read(10), read.read()) == (content[:10], content[10:])
+            assert isinstance(read, BytesIO) is (is_whole and not is_arrow(table.io))
