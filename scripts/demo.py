@@ -10,24 +10,28 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+import threading
 import time
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from scripts import demo_report
 from scripts.components import ComponentsFailedError, Deployment, held, holder, running, stop_by_signal
 from scripts.demo_days import DAYS_BEFORE, DAYS_OFFLINE, FOLDER, OFFLINE_VIEWS, WINDOW_DAYS, Days, first_days
 from scripts.demo_report import Day, Reading
-from scripts.demo_targets import INCREMENTAL, PLAIN, DemoFailedError, Verdict, compare
+from scripts.demo_targets import INCREMENTAL, PLAIN, DemoFailedError, Recomputation, Verdict, compare
 from scripts.lake import DAYS_ROWS_ARE_LATE, Lake, midnight
 from scripts.loopback import free_port
 from scripts.spark_jars import JarsUnavailableError
 from scripts.terminal import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
@@ -38,12 +42,13 @@ SECONDS_A_RUN: Final = 1800
 """More than any run takes on a machine that has other things to do."""
 STARTING: Final = "Airflow starts: web server, scheduler and DAG processor"
 DONE: Final = ("success", "failed")
+T = TypeVar("T")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=int, default=2, help="days processed by both DAGs")
-    parser.add_argument("--rows", type=int, default=85_000, help="events per day")
+    parser.add_argument("--rows", type=int, default=100_000, help="events per day")
     parser.add_argument("--seed", type=int, default=7, help="another one makes other events of the same shape")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the state is")
     arguments = parser.parse_args()
@@ -62,8 +67,8 @@ def main() -> int:
 
 
 def _show(folder: Path, *, days: int, rows: int, seed: int) -> None:
-    # What is there, Airflow, the first run, a run of each DAG a day, and the comparison.
-    progress = Progress(steps=4 + 2 * days)
+    # What is there, the first run, a run of each DAG a day, and the comparison.
+    progress = Progress(steps=3 + 2 * days)
     _start_over(folder)
     # Up to today, so that a DAG triggered from the UI afterwards finds the data inside its window.
     arriving = Days.ending(datetime.now(UTC).date(), days=days, rows=rows, seed=seed)
@@ -78,31 +83,48 @@ def _show(folder: Path, *, days: int, rows: int, seed: int) -> None:
             AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE="False",
         )
         migration = deployment.begin("db", "migrate")
-        source, arrived = _arrive(lake.catalog(), arriving, progress)
-        progress.begin(STARTING)
-        deployment.finish(migration)
-        with running(deployment, ("api-server", "scheduler", "dag-processor")) as parts:
-            api = _ready(deployment, parts, progress)
-            demo = Demo(folder=folder, source=source, api=api, parts=parts, progress=progress)
-            found = demo.process(arrived, last=days)
-            progress.update("Airflow stops")
-    verdict = _compare(lake.catalog(), arriving, progress)
+        recomputation = Recomputation(lake.catalog())
+        before = f"{DAYS_BEFORE} days of playback, {rows:,} events a day, a tenth of them late"
+        with aside(lambda go_on: first_days(lake.catalog(), arriving, go_on)) as arrival:
+            progress.begin(f"{before}, arrive while Airflow starts")
+            deployment.finish(migration)
+            with running(deployment, ("api-server", "scheduler", "dag-processor")) as parts:
+                api = _ready(deployment, parts, progress)
+                source, arrived = _finished(arrival, parts, lambda: progress.update(f"{before}, arrive"))
+                progress.end(f"{before}, have arrived")
+                demo = Demo(
+                    folder=folder, source=source, api=api, parts=parts, progress=progress, recomputation=recomputation
+                )
+                found = demo.process(arrived, last=days)
+                progress.update("Airflow stops")
+    verdict = _compare(lake.catalog(), arriving, recomputation, progress)
     _close(folder, found, verdict, progress)
 
 
-def _arrive(catalog: Catalog, days: Days, progress: Progress) -> tuple[Table, Days]:
-    text = f"{DAYS_BEFORE} days of playback, {days.rows:,} events a day, a tenth of them late"
-    progress.begin(f"{text}, arrive")
-    found = first_days(catalog, days, lambda number: progress.update(f"{days.day(number)} of playback has arrived"))
-    progress.end(f"{text}, have arrived")
-    return found
-
-
-def _compare(catalog: Catalog, days: Days, progress: Progress) -> Verdict:
+def _compare(catalog: Catalog, days: Days, recomputation: Recomputation, progress: Progress) -> Verdict:
     progress.begin("All is computed once more, without Spark, and compared")
-    verdict = compare(catalog, days.day(0), lambda n, of: progress.update(f"file {n + 1} of {of} is recomputed"))
+    expected = recomputation.rows(lambda n, of: progress.update(f"file {n + 1} of {of} more is recomputed"))
+    progress.update("Both targets are compared")
+    verdict = compare(catalog, days.day(0), expected)
     progress.end("Both targets have been compared with a recomputation")
     return verdict
+
+
+@contextmanager
+def aside(work: Callable[[Callable[..., None]], T]) -> Iterator[Future[T]]:
+    """Do something beside what the block does. If the block fails, it ends at its next call of what it is handed."""
+    left = threading.Event()
+
+    def go_on(*_: object) -> None:
+        if left.is_set():
+            raise CancelledError
+
+    with ThreadPoolExecutor(1) as thread:
+        future = thread.submit(work, go_on)
+        try:
+            yield future
+        finally:
+            left.set()
 
 
 def _start_over(folder: Path) -> None:
@@ -135,6 +157,14 @@ def _ready(deployment: Deployment, parts: Parts, progress: Progress) -> Api:
     return api
 
 
+def _finished(future: Future[T], parts: Parts, waiting: Callable[[], None]) -> T:
+    while not future.done():
+        parts.require_alive()
+        waiting()
+        wait([future], timeout=0.5)
+    return future.result()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demo:
     """Days that arrive in one table, and the two DAGs that process each."""
@@ -144,6 +174,7 @@ class Demo:
     api: Api
     parts: Parts
     progress: Progress
+    recomputation: Recomputation
 
     def process(self, days: Days, *, last: int) -> list[Day]:
         """Let data arrive and the DAGs run, a day at a time; on the first, the incremental one reads all there is."""
@@ -154,10 +185,16 @@ class Demo:
             days.write(self.folder)
             day = days.latest
             if number == 0:
-                self._incremental(day, note="  (its first run: everything, once)")
+                self._first_run(day)
             else:
                 found.append(Day(day=day, plain=self._plain(day), incremental=self._incremental(day)))
         return found
+
+    def _first_run(self, day: date) -> None:
+        """Nothing is compared with it, so what is there is recomputed meanwhile, and not beside a later run."""
+        with aside(self.recomputation.read) as recomputed:
+            self._incremental(day, note="  (its first run: everything, once)")
+            _finished(recomputed, self.parts, lambda: self.progress.update("What is there is recomputed"))
 
     def _plain(self, day: date) -> Reading:
         """Run the plain DAG; what its query reads of the source is what the planner of its window selects."""

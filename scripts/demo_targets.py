@@ -41,12 +41,47 @@ class Verdict:
     """Rows that the plain target lacks, all of them of days outside its window when they came."""
 
 
-def compare(catalog: Catalog, earliest: date, reading: Callable[[int, int], None] | None = None) -> Verdict:
+class Recomputation:
+    """What the job computes, computed without Spark: the last version received of each event, file by file."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._parts: dict[str, pa.Table] = {}
+
+    def read(self, reading: Callable[[int, int], None] | None = None) -> None:
+        """Read the files that the source has by now; those that were read before are kept."""
+        table = self._catalog.load_table(SOURCE)
+        paths = [task.file.file_path for task in table.scan().plan_files() if task.file.file_path not in self._parts]
+
+        def measure(path: str) -> pa.Table:
+            with table.io.new_input(path).open() as stream:
+                return measured(pq.ParquetFile(stream).read())
+
+        readers = ThreadPoolExecutor(os.cpu_count())
+        try:
+            for number, (path, part) in enumerate(zip(paths, readers.map(measure, paths), strict=True)):
+                if reading is not None:
+                    reading(number, len(paths))
+                self._parts[path] = part
+        finally:
+            readers.shutdown(cancel_futures=True)
+
+    def rows(self, reading: Callable[[int, int], None] | None = None) -> pa.Table:
+        """Read what is left, and return what a target has to hold."""
+        self.read(reading)
+        everything = pa.concat_tables(self._parts.values())
+        ids, received = (everything[name].cast(pa.int64()).to_numpy() for name in ("event_id", "received_at"))
+        order = np.lexsort((received, ids))
+        last = np.append(ids[order][1:] != ids[order][:-1], True)
+        found = everything.take(pa.array(order[last]))
+        return _in_order(found, _plain(found.schema))
+
+
+def compare(catalog: Catalog, earliest: date, expected: pa.Table) -> Verdict:
     """Compare both targets, column by column, with a recomputation.
 
     Rows before the earliest day came when no window held that day.
     """
-    expected = recomputed(catalog, reading)
     in_window = expected.filter(pc.field("event_date") >= pa.scalar(earliest))
     targets = {PLAIN: in_window, INCREMENTAL: expected}
     for name, wanted in targets.items():
@@ -57,29 +92,6 @@ def compare(catalog: Catalog, earliest: date, reading: Callable[[int, int], None
                 f"{wanted.num_rows:,}, or other values in them"
             )
     return Verdict(rows=expected.num_rows, lost=expected.num_rows - in_window.num_rows)
-
-
-def recomputed(catalog: Catalog, reading: Callable[[int, int], None] | None = None) -> pa.Table:
-    """Compute what the job computes, without Spark: the last version received of each event, file by file."""
-    table = catalog.load_table(SOURCE)
-    files = [task.file.file_path for task in table.scan().plan_files()]
-
-    def read(path: str) -> pa.Table:
-        with table.io.new_input(path).open() as stream:
-            return measured(pq.ParquetFile(stream).read())
-
-    parts = []
-    with ThreadPoolExecutor(os.cpu_count()) as readers:
-        for number, part in enumerate(readers.map(read, files)):
-            if reading is not None:
-                reading(number, len(files))
-            parts.append(part)
-    everything = pa.concat_tables(parts)
-    ids, received = (everything[name].cast(pa.int64()).to_numpy() for name in ("event_id", "received_at"))
-    order = np.lexsort((received, ids))
-    last = np.append(ids[order][1:] != ids[order][:-1], True)
-    found = everything.take(pa.array(order[last]))
-    return _in_order(found, _plain(found.schema))
 
 
 def _in_order(rows: pa.Table, schema: pa.Schema) -> pa.Table:
