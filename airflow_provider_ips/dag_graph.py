@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from airflow.sdk import DAG, Asset
     from airflow.sdk.types import Operator
 
+    from airflow_provider_ips.core.checkpoint.store import CheckpointStore
     from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
 
 
@@ -30,12 +31,24 @@ class CaptureTask(BaseOperator):
     """What the graph knows of an ``IpCaptureOperator``. The operator's own module costs more to import."""
 
     source_tables: object
+    iceberg_conn_id: str
+    consumer: str | None
     capture_mode: str | None
     lease: timedelta | None
     hold_source: bool
-    backfill_partitions: str | None
+    icdc_namespace: str | None
+    icdc_location: str | None
+    engine_catalog: str | None
+    skip_if_empty: bool
+    on_active_run: str
+    checkpoint_store: CheckpointStore | str | None
+    follow_params: bool
+    chunk: object
     takes_chunk: bool
     """It is given ``chunk=``, whatever that turns out to be when it runs."""
+
+    backfill_partitions: str | None
+    target_lag_s: int | None
 
     def checked_sources(self) -> tuple[tuple[SourceTable, CaptureSettings], ...]:
         """The sources and their settings; nothing where they are templates, which only a run can resolve."""

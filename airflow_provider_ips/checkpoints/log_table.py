@@ -28,7 +28,7 @@ from pyiceberg.types import NestedField, StringType
 from airflow_provider_ips.core.identifiers import MAX_TABLE_NAME, name_digest, readable
 from airflow_provider_ips.iceberg.icdc.leftovers import FileNames, find_unreferenced_files
 from airflow_provider_ips.iceberg.manifests.lists import write_manifest_list
-from airflow_provider_ips.iceberg.storage.listing import StoredFile
+from airflow_provider_ips.iceberg.storage.requests import StoredFile
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Final, Self
 
 from airflow_provider_ips.core.json_fields import JsonObject, SnapshotId, Stored, Words
 
@@ -83,12 +83,17 @@ class Volume(JsonObject):
         """Add up. A number that is unknown for one of them is unknown in total."""
         listed = list(volumes)
         return cls(
-            files=_total(volume.files for volume in listed),
-            records=_total(volume.records for volume in listed),
-            size_bytes=_total(volume.size_bytes for volume in listed),
+            files=total(volume.files for volume in listed),
+            records=total(volume.records for volume in listed),
+            size_bytes=total(volume.size_bytes for volume in listed),
         )
 
 
-def _total(numbers: Iterable[int | None]) -> int | None:
+UNKNOWN_VOLUME: Final = Volume(files=None, records=None, size_bytes=None)
+NO_VOLUME: Final = Volume(files=0, records=0, size_bytes=0)
+
+
+def total(numbers: Iterable[int | None]) -> int | None:
+    """Add up. One that is unknown makes the total unknown."""
     known = list(numbers)
     return None if None in known else sum(number for number in known if number is not None)

@@ -25,7 +25,7 @@ def settled_by_capture(capture: object, given: Mapping[str, Any]) -> dict[str, A
     initial: Any = getattr(capture, "initial", None)
     settled = {
         "table": capture.source_tables,
-        "iceberg_conn_id": getattr(capture, "iceberg_conn_id", None),
+        "iceberg_conn_id": capture.iceberg_conn_id,
         "consumer": _consumer(capture),
         "initial": initial.isoformat() if isinstance(initial, datetime) else initial,
         "data_operations": getattr(capture, "data_operations", None),
@@ -40,7 +40,7 @@ def settled_by_capture(capture: object, given: Mapping[str, Any]) -> dict[str, A
 
 
 def _consumer(capture: CaptureTask) -> Any:  # noqa: ANN401 - a name or a template
-    name = getattr(capture, "consumer", None)
+    name = capture.consumer
     if name is not None:
         return name
     if not capture.has_dag():  # type: ignore[no-untyped-call]
@@ -53,7 +53,7 @@ def _consumer(capture: CaptureTask) -> Any:  # noqa: ANN401 - a name or a templa
 
 
 def _store(capture: CaptureTask) -> str | None:
-    store = getattr(capture, "checkpoint_store", None)
+    store = capture.checkpoint_store
     if store is None or isinstance(store, str):
         return store
     raise InputError(

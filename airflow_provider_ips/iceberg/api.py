@@ -19,8 +19,7 @@ from airflow_provider_ips.core.settings import CaptureSettings, SourceTable, ref
 from airflow_provider_ips.iceberg.branches.captures import HeldIcdc, PreparedBranches, check_source
 from airflow_provider_ips.iceberg.gc_pause import gc_paused
 from airflow_provider_ips.iceberg.icdc.namespace import check_icdc_namespace
-from airflow_provider_ips.iceberg.icdc.ranges import PreparedRange
-from airflow_provider_ips.iceberg.icdc.tables import PreparedIcdc, prepare_icdc
+from airflow_provider_ips.iceberg.icdc.tables import PreparedIcdc, PreparedRange, prepare_icdc
 from airflow_provider_ips.iceberg.partitions.narrowing import narrow, nothing_selected, refuse_moved_rows
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource, open_source, position_at
 

@@ -14,7 +14,7 @@ from airflow_provider_ips.core.errors import CheckpointError, InputError, StoreU
 from airflow_provider_ips.core.positions import format_time
 from airflow_provider_ips.iceberg.branches.leases import FoundBranch
 from airflow_provider_ips.iceberg.icdc.leftovers import FoundIcdcTable
-from airflow_provider_ips.iceberg.storage.listing import StoredFile
+from airflow_provider_ips.iceberg.storage.requests import StoredFile
 from airflow_provider_ips.maintenance.console import (
     ConnectionOptions,
     Console,

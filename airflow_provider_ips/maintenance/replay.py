@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 from airflow_provider_ips import config
 from airflow_provider_ips.core.checkpoint.entries import CommittedCapture, SourceRange
 from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.identifiers import icdc_table_name
 from airflow_provider_ips.core.planning.plan import replan
 from airflow_provider_ips.core.record import Kind
-from airflow_provider_ips.core.requests.detached import DetachedCapture, replay_capture_id
+from airflow_provider_ips.core.requests.detached import detached_identity, replay_capture_id
 from airflow_provider_ips.core.requests.request import RunRequest
 from airflow_provider_ips.core.results.capture_record import SourceRecord
-from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+from airflow_provider_ips.core.settings import ALL_OPERATIONS, CaptureSettings, SourceTable
 from airflow_provider_ips.iceberg.icdc.tables import PreparedIcdc
 from airflow_provider_ips.maintenance.console import Console, ConsumerOptions, Row, open_store, read_existing
 from airflow_provider_ips.maintenance.manual_changes import find_commit
 from airflow_provider_ips.runs.environment import open_catalog
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyiceberg.catalog import Catalog
-
-
-ALL_OPERATIONS = ("append", "overwrite", "delete")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,16 +50,8 @@ def replay(console: Console, options: ReplayOptions) -> None:
             consequence="There is nothing to replay",
             remedy=f"choose one from `airflow ips history --consumer {options.consumer}`",
         )
-    detached = DetachedCapture(
-        capture_id=replay_capture_id(options.consumer, wanted, options.on_other_operation, options.initial or ""),
-        consumer=options.consumer,
-        made_by=f"replay of {wanted}",
-        request=RunRequest(),
-        namespace=options.namespace or config.ICDC_NAMESPACE.read(),
-        location=options.location,
-    )
     catalog = open_catalog(options.conn_id)
-    ready = prepare(catalog, found, detached, options)
+    ready = prepare(catalog, found, options)
     made = [(taken, each.preview() if options.dry_run else each.publish()) for taken, each in ready]
     console.show([_row(taken, record) for taken, record in made])
     if options.dry_run:
@@ -71,18 +63,23 @@ def replay(console: Console, options: ReplayOptions) -> None:
 
 
 def prepare(
-    catalog: Catalog, capture: CommittedCapture, detached: DetachedCapture, options: ReplayOptions
+    catalog: Catalog, capture: CommittedCapture, options: ReplayOptions
 ) -> list[tuple[SourceRange, PreparedIcdc]]:
     """Plan every source's range again. Whatever can be refused is refused before a table is created."""
     from airflow_provider_ips.iceberg.icdc.namespace import check_icdc_namespace
 
+    namespace = options.namespace or config.ICDC_NAMESPACE.read()
     if not options.dry_run:
-        check_icdc_namespace(catalog, detached.namespace)
-    return [(taken, _prepare_one(catalog, taken, detached, options)) for taken in capture.ranges]
+        check_icdc_namespace(catalog, namespace)
+    settings = (options.on_other_operation, options.initial or "")
+    replay_id = replay_capture_id(options.consumer, capture.capture_id, *settings)
+    made_by = f"replay of {capture.capture_id}"
+    identity = detached_identity(replay_id, options.consumer, made_by=made_by, request=RunRequest())
+    return [(taken, _prepare_one(catalog, taken, options, namespace, identity)) for taken in capture.ranges]
 
 
 def _prepare_one(
-    catalog: Catalog, taken: SourceRange, detached: DetachedCapture, options: ReplayOptions
+    catalog: Catalog, taken: SourceRange, options: ReplayOptions, namespace: str, identity: Mapping[str, str]
 ) -> PreparedIcdc:
     from airflow_provider_ips.iceberg.icdc.tables import prepare_icdc
     from airflow_provider_ips.iceberg.source.iceberg_source import open_source
@@ -101,16 +98,19 @@ def _prepare_one(
         else CaptureSettings(on_other_operation=options.on_other_operation, initial=options.initial or "full")
     )
     source = open_source(catalog, taken.source)
+    table, before = (
+        f"{namespace}.{icdc_table_name(taken.source, identity['capture-id'], role)}" for role in ("", "before")
+    )
     return prepare_icdc(
         catalog,
         source,
         replan(source, taken, settings),
         table=SourceTable(taken.source.table, branch=taken.source.branch),
         settings=settings,
-        icdc_table=None if options.dry_run else detached.table_name(taken.source),
-        before_table=detached.table_name(taken.source, "before") if has_changes and not options.dry_run else None,
-        identity=detached.identity,
-        location=detached.location,
+        icdc_table=None if options.dry_run else table,
+        before_table=before if has_changes and not options.dry_run else None,
+        identity=identity,
+        location=options.location,
         for_preview=options.dry_run,
     )
 

@@ -24,10 +24,10 @@ from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.errors import CheckpointError, IpsError
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import format_time
+from airflow_provider_ips.core.record import UNKNOWN_VOLUME
 from airflow_provider_ips.core.settings import parse_target_lag
 from airflow_provider_ips.core.sightings.consumer_sighting import (
     MAX_HELD,
-    UNKNOWN_VOLUME,
     ConsumerSighting,
     Freshness,
     HeldCapture,

@@ -244,38 +244,18 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
         from airflow_provider_ips.runs.capture import CaptureRun, skip_downstream
         from airflow_provider_ips.runs.measures import CaptureTimer
         from airflow_provider_ips.runs.reports import capture_lines, xcoms_of
-        from airflow_provider_ips.runs.request import CaptureParameters
 
         dag = context["dag"]
         is_committed = dag_graph.commit_of(self.task_id, dag) is not None
         if self.chunk is None:
             refuse_no_chunk(dag.task_dict[self.task_id])
         complete_running_dag(dag)
-        sources = self.checked_sources()
-        parameters = CaptureParameters(
-            sources=sources,
-            iceberg_conn_id=self.iceberg_conn_id,
-            consumer=self.consumer,
-            mode=self.capture_mode or config.capture_mode(),
-            lease=self.lease or config.lease(),
-            hold_source=self.hold_source,
-            icdc_namespace=self.icdc_namespace,
-            icdc_location=self.icdc_location,
-            engine_catalog=self.engine_catalog,
-            checkpoint_store=self.checkpoint_store,
-            skip_if_empty=self.skip_if_empty,
-            waits=self.on_active_run == "wait",
-            follow_params=self.follow_params,
-            chunk=self.chunk,
-            backfill_partitions=lambda: self.render_template(self.backfill_partitions, context),
-            target_lag_s=self.target_lag_s,
-        )
         timer = CaptureTimer()
-        record = self._captured = CaptureRun(context=context, parameters=parameters).execute()
+        record = self._captured = CaptureRun(context=context, task=self).execute()
         timer.measure(record)
         for line in capture_lines(record, is_committed=is_committed):
             self.log.info("%s", line)
-        for key, value in xcoms_of(record, sources):
+        for key, value in xcoms_of(record, self.checked_sources()):
             context["ti"].xcom_push(key=key, value=value)
         if record.context.request.dry_run:
             refuse_to_skip_in_part(context)

@@ -22,10 +22,12 @@ from airflow_provider_ips.runs.environment import open_store
 from airflow_provider_ips.runs.evidence import target_heads, target_to_move
 from airflow_provider_ips.runs.measures import CaptureSight
 from airflow_provider_ips.runs.pending import PendingRun
-from airflow_provider_ips.runs.request import CaptureParameters, CaptureRequest, read_request
+from airflow_provider_ips.runs.request import CaptureRequest, read_request
 
 if TYPE_CHECKING:
     from airflow.sdk import Context, SkipMixin
+
+    from airflow_provider_ips.dag_graph import CaptureTask
 
 
 log = logging.getLogger(__name__)
@@ -33,22 +35,22 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureRun:
-    """The run of a capture task, and the parameters of its operator."""
+    """The run of a capture task, whose arguments are rendered."""
 
     context: Context
-    parameters: CaptureParameters
+    task: CaptureTask
 
     def execute(self) -> CaptureRecord:
         """Read the request and the checkpoint, and capture from there or detached from it."""
-        context, parameters = self.context, self.parameters
+        context, task = self.context, self.task
         target = target_to_move(context)
-        request = read_request(context, parameters)
+        request = read_request(context, task)
         self._confirm_claims(request)
         catalog = environment.open_catalog(request.iceberg_conn_id)
         request = replace(request, target_heads=target_heads(target, catalog))
-        store = open_store(parameters.checkpoint_store, iceberg_conn_id=request.iceberg_conn_id)
+        store = open_store(task.checkpoint_store, iceberg_conn_id=request.iceberg_conn_id)
         checkpoint = store.read(request.consumer)
-        is_committed = dag_graph.commit_of(context["task"].task_id, context["dag"]) is not None
+        is_committed = dag_graph.commit_of(task.task_id, context["dag"]) is not None
         if request.run_request.is_detached:
             preconditions.refuse_if_overtaken(context, request, checkpoint)
             return DetachedRange(
@@ -56,7 +58,7 @@ class CaptureRun:
                 catalog=catalog,
                 checkpoint=checkpoint,
                 refuse_conflict=lambda sources: preconditions.refuse_or_await_backfill(
-                    context, request, sources, waits=parameters.waits
+                    context, request, sources, waits=self._waits
                 ),
                 store=store,
                 now_ms=environment.now_ms(),
@@ -65,9 +67,7 @@ class CaptureRun:
         if not is_committed:
             log.warning("No IpCommitOperator of this DAG commits this capture: the next run captures its range again.")
         now_ms = environment.now_ms()
-        sight = CaptureSight(
-            request=request, checkpoint=checkpoint, target_lag_s=parameters.target_lag_s, now_ms=now_ms
-        )
+        sight = CaptureSight(request=request, checkpoint=checkpoint, target_lag_s=task.target_lag_s, now_ms=now_ms)
         run = PendingRun(
             request=replace(request, first_runs=_first_runs(request, checkpoint)),
             catalog=catalog,
@@ -86,6 +86,11 @@ class CaptureRun:
             sight.write_down()
         return sight.record
 
+    @property
+    def _waits(self) -> bool:
+        """Whether it waits for other runs that are active, instead of failing."""
+        return self.task.on_active_run == "wait"
+
     def _confirm_claims(self, request: CaptureRequest) -> None:
         """A chunk may be cleared long after its backfill ended, when another one writes the same part of the target."""
         if request.chunk is not None:
@@ -100,12 +105,12 @@ class CaptureRun:
         """Decide whether the run repeats its range or takes a new one, unless it has to leave that to another run."""
         if checkpoint is None or checkpoint.is_blank:
             preconditions.refuse_lost_checkpoint(
-                self.context, request, store, has_default_consumer=self.parameters.consumer is None
+                self.context, request, store, has_default_consumer=self.task.consumer is None
             )
         sources = [table.source for table, _ in request.sources]
         resolution = resolve_capture(checkpoint, request.run, request.task_id, sources)
-        preconditions.refuse_or_await_active_run(self.context, request, checkpoint, waits=self.parameters.waits)
-        refuse_or_await_repeated_job(self.context, request, checkpoint, waits=self.parameters.waits)
+        preconditions.refuse_or_await_active_run(self.context, request, checkpoint, waits=self._waits)
+        refuse_or_await_repeated_job(self.context, request, checkpoint, waits=self._waits)
         if isinstance(resolution, Fresh) and resolution.note:
             log.info("%s", resolution.note)
         return resolution

@@ -29,7 +29,7 @@ from airflow_provider_ips.core.planning.uncommitted import ALL_COMMITTED, Uncomm
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.results.capture_record import CaptureContext, CaptureRecord, ChunkReference, SourceRecord
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
-from airflow_provider_ips.iceberg.icdc.tables import PreparedIcdc
+from airflow_provider_ips.iceberg.icdc.tables import PreparedIcdc, PreparedRange
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
 from airflow_provider_ips.runs.request import BRANCH, RANGE, CaptureRequest
 
@@ -234,7 +234,6 @@ def _prepare(
 def _kind_of(request: CaptureRequest, taken: SourceRange) -> type[PreparedIcdc]:
     """What a range becomes. A retry makes what its first attempt did, though the mode may have changed since."""
     from airflow_provider_ips.iceberg.branches.captures import HeldIcdc, PreparedBranches
-    from airflow_provider_ips.iceberg.icdc.ranges import PreparedRange
 
     name = taken.icdc_table
     is_branch = request.mode == BRANCH if name is None else CapturedBranch.parse(name) is not None

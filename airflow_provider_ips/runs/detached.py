@@ -18,7 +18,7 @@ from airflow_provider_ips.core.checkpoint.traces import remember_detached
 from airflow_provider_ips.core.history.snapshots import ancestors
 from airflow_provider_ips.core.planning.uncommitted import UncommittedCaptures
 from airflow_provider_ips.core.positions import Position
-from airflow_provider_ips.core.requests.detached import DetachedCapture, detached_capture_id, plan_detached
+from airflow_provider_ips.core.requests.detached import detached_capture_id, detached_identity, plan_detached
 from airflow_provider_ips.core.requests.request import RunKind
 from airflow_provider_ips.core.results.capture_record import CaptureRecord
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
@@ -31,7 +31,7 @@ from airflow_provider_ips.runs.capture_steps import (
     publish,
     write_over,
 )
-from airflow_provider_ips.runs.request import BRANCH, RANGE, CaptureRequest
+from airflow_provider_ips.runs.request import RANGE, CaptureRequest
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -55,7 +55,8 @@ class DetachedRange(CaptureKind):
     """Whether a commit will show that its job has done its work."""
 
     @property
-    def _detached(self) -> DetachedCapture:
+    def capture_id(self) -> str:
+        """Name it by the run, the chunk of a backfill, and what it requests by which settings."""
         request = self.request
         chunk = () if request.chunk is None else (request.chunk.identity,)
         attempt = () if request.clear_number is None else (str(request.clear_number),)
@@ -64,23 +65,14 @@ class DetachedRange(CaptureKind):
             for table, settings in request.sources
         ]
         rules = json.dumps([request.run_request.to_json(), choosing], sort_keys=True)
-        return DetachedCapture(
-            capture_id=detached_capture_id(request.consumer, request.run, *chunk, *attempt, rules),
-            consumer=request.consumer,
-            made_by=str(request.run),
-            request=request.run_request,
-            namespace="" if request.mode == BRANCH else request.icdc_namespace,
-            location=request.icdc_location,
-        )
-
-    @property
-    def capture_id(self) -> str:
-        """Name it by the run, the chunk of a backfill, and what it requests by which settings."""
-        return self._detached.capture_id
+        return detached_capture_id(request.consumer, request.run, *chunk, *attempt, rules)
 
     @property
     def identity(self) -> dict[str, str]:
-        return self._detached.identity
+        request = self.request
+        return detached_identity(
+            self.capture_id, request.consumer, made_by=str(request.run), request=request.run_request
+        )
 
     def plan(self, history: IcebergSource, table: SourceTable, settings: CaptureSettings) -> PlannedSource:
         """Plan what was requested, up to where an earlier attempt ended."""
@@ -104,7 +96,7 @@ class DetachedRange(CaptureKind):
 
         if self.request.run_request.dry_run or self.request.mode == RANGE:
             return None
-        names = [self._detached.table_name(table.source, role) for role in ("", "before")]
+        names = [self.request.name_of(table.source, self.capture_id, role) for role in ("", "before")]
         ends = (earlier_end(self.catalog, history, name, capture_id=self.capture_id) for name in names)
         found = next((end for end in ends if end is not None), None)
         chunk = self.request.chunk

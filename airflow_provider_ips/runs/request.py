@@ -14,59 +14,20 @@ from airflow_provider_ips.core.settings import refuse_for_range
 from airflow_provider_ips.runs import environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from airflow.sdk import Context
 
     from airflow_provider_ips.core.backfill.chunks import Chunk
-    from airflow_provider_ips.core.checkpoint.store import CheckpointStore
     from airflow_provider_ips.core.identifiers import Source
     from airflow_provider_ips.core.positions import RunIdentity
     from airflow_provider_ips.core.results.capture_record import FirstRun, TargetHead
     from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+    from airflow_provider_ips.dag_graph import CaptureTask
 
 
 BRANCH = "BRANCH"
 RANGE = "RANGE"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureParameters:
-    """The parameters of an IpCaptureOperator, rendered and checked."""
-
-    sources: tuple[tuple[SourceTable, CaptureSettings], ...]
-    iceberg_conn_id: str
-    consumer: str | None
-    mode: str
-    lease: timedelta
-    hold_source: bool
-    icdc_namespace: str | None
-    icdc_location: str | None
-    engine_catalog: str | None
-    checkpoint_store: CheckpointStore | str | None
-    skip_if_empty: bool
-    waits: bool
-    """Whether it waits for other runs that are active, instead of failing."""
-
-    follow_params: bool
-    chunk: object
-    backfill_partitions: Callable[[], str | None]
-    """Renders the filter for runs of Airflow's own backfill. Called in these runs only: others may have no data
-    interval, and then it cannot be rendered."""
-
-    target_lag_s: int | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what does not go with a mode that the configuration chose."""
-        if self.mode == RANGE:
-            for _, settings in self.sources:
-                refuse_for_range(settings)
-        if self.mode in (BRANCH, RANGE) and (self.icdc_namespace or self.icdc_location):
-            raise InputError(
-                f"icdc_namespace or icdc_location is set, and [ips] capture_mode is {self.mode!r}",
-                consequence="A branch, or a range, is where its source is",
-                remedy='leave them out, or set capture_mode="ICDC" on the capture',
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,29 +88,47 @@ class CaptureRequest:
             )
 
 
-def read_request(context: Context, parameters: CaptureParameters) -> CaptureRequest:
-    """Find out what this run captures."""
-    run = environment.run_identity(context)
-    run_request, chunk, is_as_of_now = _read_run_request(context, parameters)
+def read_request(context: Context, task: CaptureTask) -> CaptureRequest:
+    """Find out what this run captures.
+
+    :param task: rendered
+    """
+    run, sources, mode = environment.run_identity(context), task.checked_sources(), task.capture_mode
+    if mode is None:
+        mode = config.capture_mode()
+        _refuse_configured_mode(task, mode, [settings for _, settings in sources])
+    run_request, chunk, is_as_of_now = _read_run_request(context, task)
     return CaptureRequest(
-        consumer=parameters.consumer
-        or default_consumer(run, context["task"].task_id, [table.source for table, _ in parameters.sources]),
+        consumer=task.consumer or default_consumer(run, task.task_id, [table.source for table, _ in sources]),
         run=run,
-        sources=parameters.sources,
-        mode=parameters.mode,
-        lease=parameters.lease,
-        holds_source=parameters.hold_source and parameters.mode not in (BRANCH, RANGE),
-        iceberg_conn_id=parameters.iceberg_conn_id,
-        engine_catalog=parameters.engine_catalog,
-        icdc_namespace=parameters.icdc_namespace or config.ICDC_NAMESPACE.read(),
-        icdc_location=parameters.icdc_location,
-        skip_if_empty=parameters.skip_if_empty,
+        sources=sources,
+        mode=mode,
+        lease=task.lease or config.lease(),
+        holds_source=task.hold_source and mode not in (BRANCH, RANGE),
+        iceberg_conn_id=task.iceberg_conn_id,
+        engine_catalog=task.engine_catalog,
+        icdc_namespace=task.icdc_namespace or config.ICDC_NAMESPACE.read(),
+        icdc_location=task.icdc_location,
+        skip_if_empty=task.skip_if_empty,
         history_length=config.history_length(),
-        task_id=context["task"].task_id,
+        task_id=task.task_id,
         run_request=run_request,
         chunk=chunk,
         clear_number=environment.clear_number(context) if is_as_of_now else None,
     )
+
+
+def _refuse_configured_mode(task: CaptureTask, mode: str, settings: Iterable[CaptureSettings]) -> None:
+    """Refuse what does not go with a mode that the configuration chose."""
+    if mode == RANGE:
+        for each in settings:
+            refuse_for_range(each)
+    if mode in (BRANCH, RANGE) and (task.icdc_namespace or task.icdc_location):
+        raise InputError(
+            f"icdc_namespace or icdc_location is set, and [ips] capture_mode is {mode!r}",
+            consequence="A branch, or a range, is where its source is",
+            remedy='leave them out, or set capture_mode="ICDC" on the capture',
+        )
 
 
 def default_consumer(run: RunIdentity, task_id: str, sources: Iterable[Source]) -> str:
@@ -161,19 +140,20 @@ def default_consumer(run: RunIdentity, task_id: str, sources: Iterable[Source]) 
     return name if run.map_index < 0 else f"{name}.{'+'.join(source.label for source in sources)}"
 
 
-def _read_run_request(context: Context, parameters: CaptureParameters) -> tuple[RunRequest, Chunk | None, bool]:
+def _read_run_request(context: Context, task: CaptureTask) -> tuple[RunRequest, Chunk | None, bool]:
     """Find out what a run is requested to capture, and whether as of now, also if it is cleared.
 
     A chunk goes first: its plan has read the run's params already.
     """
-    if parameters.chunk is not None:
+    if task.chunk is not None:
         from airflow_provider_ips.core.backfill.chunks import Chunk
 
-        part = Chunk.from_json(parameters.chunk)
+        part = Chunk.from_json(task.chunk)
         return part.request, part, part.is_of_partitions and part.as_of_snapshot is None
-    request = _checked(_params(context)) if parameters.follow_params else RunRequest()
+    request = _checked(_params(context)) if task.follow_params else RunRequest()
     is_backfill = request.kind is RunKind.USUAL and context["dag_run"].run_type == "backfill"
-    partitions = parameters.backfill_partitions() if is_backfill else None
+    # Rendered in these runs only: others may have no data interval, which it needs.
+    partitions = task.render_template(task.backfill_partitions, context) if is_backfill else None
     if partitions is None:
         return request, None, False
     # What else the backfill's conf says has its effect, as in a dry run, or is refused, as limits are.

@@ -13,13 +13,12 @@ from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import CommittedCapture, SourceRange
 from airflow_provider_ips.core.errors import CheckpointConflictError, GapError, InputError
 from airflow_provider_ips.core.history.snapshots import head_position
-from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.identifiers import Source, icdc_table_name
 from airflow_provider_ips.core.planning.plan import plan_capture
 from airflow_provider_ips.core.planning.uncommitted import ALL_COMMITTED, UncommittedCaptures
 from airflow_provider_ips.core.positions import Position, RunIdentity, format_time
 from airflow_provider_ips.core.record import Decision, Kind
 from airflow_provider_ips.core.requests.detached import (
-    DetachedCapture,
     detached_capture_id,
     plan_detached,
     refuse_if_overtaken,
@@ -174,14 +173,12 @@ def test_names_follow_from_the_run_alone() -> None:
     """A run of the same id at another time has other names, and so has another consumer."""
     later = RunIdentity(dag_id="d", run_id="asked", map_index=-1, run_after="2026-10-03T00:00:00+00:00")
     ids = {detached_capture_id("c", MINE), detached_capture_id("c", later), detached_capture_id("other", MINE)}
-    mine = DetachedCapture(
-        capture_id=detached_capture_id("c", MINE), consumer="c", made_by="", request=RunRequest(), namespace="icdc"
-    )
+    mine = detached_capture_id("c", MINE)
 
     assert len(ids) == 3
-    assert detached_capture_id("c", MINE) == mine.capture_id
-    assert mine.table_name(Source("db.t")) != mine.table_name(Source("db.t", "audit"))
-    assert mine.table_name(Source("db.t")) != mine.table_name(Source("db.t"), "before")
+    assert detached_capture_id("c", MINE) == mine
+    assert icdc_table_name(Source("db.t"), mine) != icdc_table_name(Source("db.t", "audit"), mine)
+    assert icdc_table_name(Source("db.t"), mine) != icdc_table_name(Source("db.t"), mine, "before")
 
 
 def committed_by(run: RunIdentity, at_ms: int) -> Checkpoint:

@@ -7,7 +7,7 @@ from time import time
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from airflow_provider_ips.iceberg.storage.files import copy_file
-from airflow_provider_ips.iceberg.storage.listing import list_files
+from airflow_provider_ips.iceberg.storage.requests import list_files
 
 YEAR_MS = 365 * 24 * 3_600 * 1000
 

@@ -13,9 +13,7 @@ from typing import Any, Final
 from airflow_provider_ips.core.advice.checks import Finding
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.record import Volume
-from airflow_provider_ips.core.settings import CaptureSettings
-
-ALL_OPERATIONS: Final = ("append", "overwrite", "delete")
+from airflow_provider_ips.core.settings import ALL_OPERATIONS, CaptureSettings
 
 CANDIDATES: Final = (
     CaptureSettings(),

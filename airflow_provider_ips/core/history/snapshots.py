@@ -15,6 +15,7 @@ from airflow_provider_ips.core.errors import GapError
 from airflow_provider_ips.core.history.files import DELETES, FileFacts, ManifestFacts
 from airflow_provider_ips.core.identifiers import digest
 from airflow_provider_ips.core.positions import HeadEvidence, Position, format_time
+from airflow_provider_ips.core.record import NO_VOLUME, Volume
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +102,17 @@ def position_of(history: TableHistory, snapshot: SnapshotFacts | None) -> Positi
         snapshot_id=snapshot.snapshot_id if snapshot else None,
         sequence_number=snapshot.sequence_number if snapshot else 0,
         committed_at_ms=snapshot.committed_at_ms if snapshot else 0,
+    )
+
+
+def live_volume(head: SnapshotFacts | None) -> Volume:
+    """All that is live at a snapshot, by the totals of its summary; a branch without a snapshot is empty."""
+    if head is None:
+        return NO_VOLUME
+    return Volume(
+        files=head.count("total-data-files"),
+        records=head.count("total-records"),
+        size_bytes=head.count("total-files-size"),
     )
 
 

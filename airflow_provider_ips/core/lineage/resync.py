@@ -27,6 +27,7 @@ from airflow_provider_ips.core.history.snapshots import (
 )
 from airflow_provider_ips.core.lineage.expired_history import is_first_snapshot, is_known_ancestor, known_ancestors
 from airflow_provider_ips.core.positions import Position
+from airflow_provider_ips.core.record import total
 
 NO_NUMBERS: Final = "Files written by format v1 all carry number 0, so they do not show which files are newer"
 NOT_ABOVE: Final = "The head's number is not above the checkpoint's, so nothing is newer by number, whatever was added"
@@ -79,7 +80,7 @@ def preview_resync(history: TableHistory, after: Position, to: SnapshotFacts | N
     newer = [m for m in manifests if m.content == DATA and m.sequence_number > after.sequence_number]
     snapshots, is_complete = _newer_snapshots(history, after, to)
     return ResyncPreview(
-        files=_count_files(newer),
+        files=total(m.live_files for m in newer),
         files_exact=all(m.min_sequence_number > after.sequence_number and m.counts_known for m in newer),
         size_bytes=_at_most_bytes(to, snapshots if is_complete else None),
         superset=_why_superset(snapshots, is_complete=is_complete),
@@ -254,17 +255,11 @@ def _only_adds_new_rows(snapshot: SnapshotFacts) -> bool:
     )
 
 
-def _count_files(manifests: Sequence[ManifestFacts]) -> int | None:
-    counts = [m.live_files for m in manifests]
-    return None if None in counts else sum(count or 0 for count in counts)
-
-
 def _at_most_bytes(to: SnapshotFacts, newer: Sequence[SnapshotFacts] | None) -> int | None:
     """Newer live files have no more bytes than the table, and no more than was added."""
     bounds = [to.count("total-files-size")]
     if newer is not None:
-        sizes = [s.count("added-files-size") if _adds_files(s) else 0 for s in newer]
-        bounds.append(None if None in sizes else sum(size or 0 for size in sizes))
+        bounds.append(total(s.count("added-files-size") if _adds_files(s) else 0 for s in newer))
     return min((bound for bound in bounds if bound is not None), default=None)
 
 

@@ -7,14 +7,14 @@ they made remember their range. These tables are named after the run, so that a 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.errors import CheckpointConflictError, InputError
 from airflow_provider_ips.core.history.selections import CapturePlan
 from airflow_provider_ips.core.history.snapshots import TableHistory, ancestors, head_position
-from airflow_provider_ips.core.identifiers import CapturedBranch, Source, digest, icdc_table_name
+from airflow_provider_ips.core.identifiers import digest
 from airflow_provider_ips.core.lineage.named_positions import starting_position
 from airflow_provider_ips.core.planning.plan import plan_between, plan_capture
 from airflow_provider_ips.core.planning.uncommitted import ALL_COMMITTED, UncommittedCaptures
@@ -24,37 +24,13 @@ from airflow_provider_ips.core.requests.request import PREFIX, RunKind, RunReque
 from airflow_provider_ips.core.settings import CaptureSettings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DetachedCapture:
-    """The identity of a detached capture, and the names of its tables, which follow from it."""
+def detached_identity(capture_id: str, consumer: str, *, made_by: str, request: RunRequest) -> dict[str, str]:
+    """The properties that the tables of a detached capture carry.
 
-    capture_id: str
-    consumer: str
-    made_by: str
-    """The run, or the replay, that makes it."""
-
-    request: RunRequest
-    namespace: str
-    """Of its ICDC tables; empty for a capture in branches of its sources."""
-
-    location: str | None = None
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """The properties that its tables carry."""
-        return {
-            "capture-id": self.capture_id,
-            "consumer": self.consumer,
-            "run": self.made_by,
-            "detached": "true",
-            "asked": json.dumps(self.request.to_json(), sort_keys=True),
-        }
-
-    def table_name(self, source: Source, role: str = "") -> str:
-        """Name the ICDC table, or the branch, of one source."""
-        if not self.namespace:
-            return str(CapturedBranch.of_capture(source, self.capture_id, role))
-        return f"{self.namespace}.{icdc_table_name(source, self.capture_id, role)}"
+    :param made_by: the run, or the replay, that makes them
+    """
+    asked = json.dumps(request.to_json(), sort_keys=True)
+    return {"capture-id": capture_id, "consumer": consumer, "run": made_by, "detached": "true", "asked": asked}
 
 
 def detached_capture_id(consumer: str, run: RunIdentity, *variant: str) -> str:

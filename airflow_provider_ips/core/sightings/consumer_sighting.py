@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar, Final, NamedTuple, Self, TypeVar
 from airflow_provider_ips.core.identifiers import Source, digest, is_masked_name, readable
 from airflow_provider_ips.core.json_fields import Form, JsonObject, Stored
 from airflow_provider_ips.core.positions import Position, RunIdentity
-from airflow_provider_ips.core.record import Volume
+from airflow_provider_ips.core.record import NO_VOLUME, UNKNOWN_VOLUME, Volume
 
 MAX_BYTES: Final = 48_000
 """Of the text of one sighting, of a consumer or of a table: it is read and written as a whole."""
@@ -69,10 +69,6 @@ class Freshness(StrEnum):
 
     KEPT = "kept"
     """The target is kept; or there is none, and nothing else is wrong."""
-
-
-UNKNOWN_VOLUME: Final = Volume(files=None, records=None, size_bytes=None)
-NO_VOLUME: Final = Volume(files=0, records=0, size_bytes=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Annotated, ClassVar, Final, Self
 
-from airflow_provider_ips.core.history.snapshots import SnapshotFacts, TableHistory, ancestors
+from airflow_provider_ips.core.history.snapshots import SnapshotFacts, TableHistory, ancestors, live_volume
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.json_fields import JsonObject, SnapshotId, Stored
 from airflow_provider_ips.core.planning.verdicts import KNOWN_OPERATIONS
@@ -102,20 +102,9 @@ def see_table(history: TableHistory, *, iceberg_conn_id: str, seen_at_ms: int, s
         table_uuid=history.table_uuid,
         seen_at_ms=seen_at_ms,
         seen_by=seen_by,
-        table=whole_table(history.head),
+        table=live_volume(history.head),
         commits=tuple(map(commit_of, chain)),
         has_more=bool(chain) and chain[-1].parent_id is not None,
-    )
-
-
-def whole_table(head: SnapshotFacts | None) -> Volume:
-    """All that is live at a snapshot, by its totals; a branch without a snapshot is empty."""
-    if head is None:
-        return Volume(files=0, records=0, size_bytes=0)
-    return Volume(
-        files=head.count("total-data-files"),
-        records=head.count("total-records"),
-        size_bytes=head.count("total-files-size"),
     )
 
 

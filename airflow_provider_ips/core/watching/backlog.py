@@ -12,12 +12,13 @@ from airflow_provider_ips.core.history.snapshots import (
     TableHistory,
     ancestors,
     head_position,
+    live_volume,
     position_of,
 )
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.planning.plan import plan_capture
 from airflow_provider_ips.core.positions import Position, format_time
-from airflow_provider_ips.core.record import Decision, Kind, Volume
+from airflow_provider_ips.core.record import NO_VOLUME, UNKNOWN_VOLUME, Decision, Kind, Volume
 from airflow_provider_ips.core.settings import CaptureSettings
 
 
@@ -127,7 +128,7 @@ def _rolled_back(history: TableHistory, committed: Position) -> Backlog:
         from_exclusive=committed,
         head=head,
         snapshots=0,
-        volume=Volume(files=0, records=0, size_bytes=0),
+        volume=NO_VOLUME,
         oldest_at_ms=None,
         newest_snapshot_id=None,
         note=f"rolled back from {committed} to {head}, and nothing appended since",
@@ -162,9 +163,5 @@ def _count_live(history: TableHistory, plan: CapturePlan) -> tuple[Volume, list[
     floor = plan.from_exclusive.sequence_number if plan.kind is Kind.RESYNC and plan.from_exclusive else -1
     chain = [s for s in reversed(list(ancestors(history, history.head))) if s.sequence_number > floor]
     if plan.kind is not Kind.FULL or history.head is None:
-        return Volume(files=None, records=None, size_bytes=None), chain
-    count = history.head.count
-    volume = Volume(
-        files=count("total-data-files"), records=count("total-records"), size_bytes=count("total-files-size")
-    )
-    return volume, chain
+        return UNKNOWN_VOLUME, chain
+    return live_volume(history.head), chain

@@ -29,8 +29,7 @@ from airflow_provider_ips.iceberg.manifests.counts import MovedManifest
 from airflow_provider_ips.iceberg.manifests.lists import write_manifest_list
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
 from airflow_provider_ips.iceberg.storage.files import allow_at_once, is_local
-from airflow_provider_ips.iceberg.storage.listing import list_files
-from airflow_provider_ips.iceberg.storage.requests import LOCAL_AT_ONCE, requests_at_once
+from airflow_provider_ips.iceberg.storage.requests import LOCAL_AT_ONCE, list_files, requests_at_once
 from airflow_provider_ips.redaction import cause_without_secrets, redacted_message
 
 if TYPE_CHECKING:

@@ -20,8 +20,13 @@ from airflow_provider_ips.iceberg.icdc.attempt_files import FILE_PATTERN, MANIFE
 from airflow_provider_ips.iceberg.icdc.metadata import CONSUMER, IDENTITY, PREFIX, load_if_exists, refuse_other_table
 from airflow_provider_ips.iceberg.icdc.namespace import namespace_location, normalized_path
 from airflow_provider_ips.iceberg.manifests.lists import ManifestList
-from airflow_provider_ips.iceberg.storage.listing import StoredFile, list_files
-from airflow_provider_ips.iceberg.storage.requests import delete_files, delete_folder, requests_at_once
+from airflow_provider_ips.iceberg.storage.requests import (
+    StoredFile,
+    delete_files,
+    delete_folder,
+    list_files,
+    requests_at_once,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -1,4 +1,7 @@
-"""A capture's ICDC tables and its record: prepared without writing anything, then published or previewed."""
+"""What a capture makes and its record, prepared without writing anything, then published or previewed.
+
+ICDC tables here, nothing in mode RANGE; branches of the source are in ``iceberg.branches.captures``.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from typing import TYPE_CHECKING
 from airflow_provider_ips.core.errors import UnsupportedTableError
 from airflow_provider_ips.core.history.files import DELETES, FileFacts
 from airflow_provider_ips.core.history.selections import CapturePlan, Selection
-from airflow_provider_ips.core.identifiers import Source, TableIdentifier
-from airflow_provider_ips.core.record import ColumnRange, Decision, Kind, Volume
+from airflow_provider_ips.core.identifiers import CapturedRange, Source, TableIdentifier
+from airflow_provider_ips.core.planning.incremental_reads import range_to_read
+from airflow_provider_ips.core.record import ColumnRange, Decision, Kind, Volume, total
 from airflow_provider_ips.core.results.capture_record import SourceRecord
-from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
+from airflow_provider_ips.core.settings import OTHER_MODES, CaptureSettings, SourceTable
 from airflow_provider_ips.iceberg.foreign_errors import translate_errors
 from airflow_provider_ips.iceberg.gc_pause import gc_paused
 from airflow_provider_ips.iceberg.icdc.build import Build
@@ -116,6 +120,27 @@ class PreparedIcdc:
         ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRange(PreparedIcdc):
+    """A checked plan in mode RANGE: nothing is made, and the engine reads the range from the source.
+
+    Its record has the same figures as that of a table would.
+    """
+
+    def __post_init__(self) -> None:
+        """Refuse what the engine would read otherwise, also in a dry run and when a range is repeated."""
+        _refuse_other_schema(self.source, range_to_read(self.source, self.plan))
+
+    @classmethod
+    def place(cls, catalog: Catalog, source: IcebergSource, name: str, requested: str | None) -> str:  # noqa: ARG003
+        """The range is where its source is."""
+        return source.metadata.location.rstrip("/")
+
+    def publish(self) -> SourceRecord:
+        """Return the record: there is nothing to make."""
+        return self.preview()
+
+
 def prepare_icdc(  # noqa: PLR0913 - a capture's parts, by keyword
     catalog: Catalog,
     source: IcebergSource,
@@ -199,6 +224,25 @@ def _refuse_unreadable(source: IcebergSource, plan: CapturePlan, settings: Captu
         )
 
 
+def _refuse_other_schema(source: IcebergSource, wanted: CapturedRange) -> None:
+    """
+    Refuse to read all rows as of a snapshot that was written under another schema: time travel reads by that one.
+
+        append 1; drop column note, add column note     as of 1 shows the old notes, the table itself has none
+    """
+    if wanted.to is None or wanted.after is not None:
+        return
+    snapshot = source.metadata.snapshot_by_id(wanted.to)
+    schema_id = None if snapshot is None else snapshot.schema_id
+    if schema_id not in (None, source.metadata.current_schema_id):
+        raise UnsupportedTableError(
+            f"{source.name} has another schema now ({source.metadata.current_schema_id}) than its snapshot {wanted.to} "
+            f"({schema_id}), as of which all rows were to be read",
+            consequence="Engines read a snapshot by its own schema: columns would be missing, or have old values",
+            remedy=f"use {OTHER_MODES} for this run, or write to the table once and run again",
+        )
+
+
 def _equality_deletes(source: IcebergSource, selection: Selection) -> list[FileFacts]:
     if selection.manifest.content != DELETES:
         return []
@@ -242,4 +286,4 @@ def _captured_bytes(source: IcebergSource, plan: CapturePlan, moved: Sequence[Mo
             to = source.snapshot(to_id)
             return to.count("total-files-size") if to else None
         sizes = [v.size_bytes for v in plan.verdicts if v.decision is Decision.CAPTURED] or sizes
-    return None if None in sizes else sum(size or 0 for size in sizes)
+    return total(sizes)

@@ -11,7 +11,7 @@ from pyiceberg.table.metadata import TableMetadataUtil
 from airflow_provider_ips.core.errors import InputError, IpsError, UnsupportedTableError
 from airflow_provider_ips.core.history.files import FileFacts, ManifestFacts, Status
 from airflow_provider_ips.core.history.selections import Selection, Take
-from airflow_provider_ips.core.history.snapshots import SnapshotFacts, head_position, logged_head
+from airflow_provider_ips.core.history.snapshots import SnapshotFacts, head_position, live_volume, logged_head
 from airflow_provider_ips.core.identifiers import CapturedBranch, CapturedRange, Source, TableIdentifier
 from airflow_provider_ips.core.lineage.named_positions import starting_position
 from airflow_provider_ips.core.positions import Position
@@ -91,10 +91,7 @@ class IcebergSource:
     @property
     def volume(self) -> Volume:
         """How much the whole table holds, by the summary of its head; None for a count that it lacks."""
-        head = self.head
-        names = ("total-data-files", "total-records", "total-files-size")
-        files, records, size_bytes = (head.count(name) if head else 0 for name in names)
-        return Volume(files=files, records=records, size_bytes=size_bytes)
+        return live_volume(self.head)
 
     @property
     def position(self) -> Position:

@@ -1,19 +1,23 @@
-"""How many requests an object store gets at once, and how many files go with one of them when they are deleted."""
+"""How files are listed and deleted by few requests, and how many of these an object store gets at once.
+
+PyIceberg reads, writes and deletes single files: it cannot list them, nor delete many by one request.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.errors import InputError, UnsupportedTableError
 from airflow_provider_ips.iceberg.foreign_errors import translate_errors
 from airflow_provider_ips.iceberg.storage.files import fsspec_client, is_arrow, is_local
-from airflow_provider_ips.iceberg.storage.listing import list_files
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
+    from pyiceberg.io.pyarrow import PyArrowFileIO
 
 
 AT_ONCE: Final = "ips.requests-at-once"
@@ -37,6 +41,56 @@ def requests_at_once(properties: Mapping[str, Any]) -> int:
         consequence="It is not known how many requests the storage may get at once",
         remedy=f"give a number from 1 to {_MOST} in the connection's extra, or leave it out for {AT_ONCE_DEFAULT}",
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """A file in a storage. Without a time of change it counts as new."""
+
+    location: str
+    size_bytes: int | None
+    changed_at_ms: int | None
+
+
+def list_files(io: FileIO, folder: str) -> list[StoredFile]:
+    """List every file below a folder; none if the folder does not exist."""
+    with translate_errors(f"listing {folder}"):
+        if is_arrow(io):
+            return list(_with_pyarrow(io, folder.rstrip("/")))
+        if hasattr(io, "get_fs"):
+            return list(_with_fsspec(io, folder.rstrip("/")))
+    raise UnsupportedTableError(
+        f"{type(io).__name__} cannot list {folder}",
+        consequence="Files there that no table refers to cannot be found",
+        remedy="look through that folder with the storage's own tools",
+    )
+
+
+def _with_pyarrow(io: PyArrowFileIO, folder: str) -> Iterator[StoredFile]:
+    from pyarrow.fs import FileSelector, FileType
+
+    scheme, netloc, path = io.parse_location(folder, io.properties)
+    system = io.fs_by_scheme(scheme, netloc)
+    for info in system.get_file_info(FileSelector(path, recursive=True, allow_not_found=True)):
+        if info.type is FileType.File:
+            yield StoredFile(
+                location=folder + info.path[len(path) :],
+                size_bytes=info.size,
+                changed_at_ms=int(info.mtime.timestamp() * 1000) if info.mtime else None,
+            )
+
+
+def _with_fsspec(io: FileIO, folder: str) -> Iterator[StoredFile]:
+    system = io.get_fs(folder.partition("://")[0] or "file")  # type: ignore[attr-defined]
+    root = system._strip_protocol(folder)  # noqa: SLF001 - fsspec has no public method for it
+    for path, info in system.find(folder, detail=True).items():
+        changed = info.get("LastModified") or info.get("mtime")
+        at_ms = changed.timestamp() if hasattr(changed, "timestamp") else changed
+        yield StoredFile(
+            location=folder + path[len(root) :],
+            size_bytes=info.get("size"),
+            changed_at_ms=None if at_ms is None else int(float(at_ms) * 1000),
+        )
 
 
 def delete_folder(io: FileIO, folder: str, *, threads: int) -> None:

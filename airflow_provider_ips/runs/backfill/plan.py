@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_ips.core.backfill.chunks import Chunk, Unit
 from airflow_provider_ips.core.backfill.column_values import ChunkValues
@@ -12,7 +12,7 @@ from airflow_provider_ips.core.errors import InputError, SourceError
 from airflow_provider_ips.core.history.selections import CapturePlan
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import Position
-from airflow_provider_ips.core.record import Volume
+from airflow_provider_ips.core.record import UNKNOWN_VOLUME, Volume
 from airflow_provider_ips.core.requests.detached import plan_detached
 from airflow_provider_ips.core.requests.request import PREFIX, RunKind, RunRequest
 from airflow_provider_ips.core.settings import CaptureSettings
@@ -24,16 +24,13 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 
-_UNKNOWN: Final = Volume(files=None, records=None, size_bytes=None)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """A table of a later stage: what the filter, or the values of a range, select there, or why that is unknown."""
 
     table: str
     partitions: int | None = None
-    volume: Volume = _UNKNOWN
+    volume: Volume = UNKNOWN_VOLUME
     unknown: str = ""
 
     def to_json(self) -> dict[str, Any]:
