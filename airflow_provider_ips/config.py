@@ -152,13 +152,10 @@ def capture_mode() -> str:
     mode = CAPTURE_MODE.read()
     if mode in CAPTURE_MODES:
         return mode
-    from airflow_provider_ips.core.errors import InputError
+    from airflow_provider_ips.core.errors import unknown_choice
 
-    raise InputError(
-        f"[{SECTION}] {CAPTURE_MODE.name}={mode!r} is unknown",
-        consequence="Nothing is captured in a way that no one chose",
-        remedy=f"set it to {' or '.join(map(repr, CAPTURE_MODES))}",
-    )
+    no_one = "Nothing is captured in a way that no one chose"
+    raise unknown_choice(f"[{SECTION}] {CAPTURE_MODE.name}", mode, CAPTURE_MODES, consequence=no_one)
 
 
 def lease() -> timedelta:

@@ -100,6 +100,11 @@ def is_commit(task: object) -> TypeGuard[Operator]:
     return _is_a(task, CommitTask)
 
 
+def is_capture_or_commit(task: object) -> bool:
+    """Whether a task is one of the two, expanded or not."""
+    return is_capture(task) or is_commit(task)
+
+
 def is_backfill(task: object) -> TypeGuard[Operator]:
     """Whether a task plans a backfill, expanded or not."""
     return _is_a(task, BackfillTask)
@@ -247,11 +252,6 @@ def is_template(value: object) -> bool:
     if isinstance(value, list | tuple | set):
         return any(is_template(item) for item in value)
     return callable(getattr(value, "resolve", None))
-
-
-def xcom_sources(task: Operator) -> set[str]:
-    """The ids of the tasks whose XComs a task pulls, as far as its templated arguments show."""
-    return {task_id for task_id, _ in xcom_pulls(task)}
 
 
 def xcom_pulls(task: Operator) -> set[tuple[str, str | None]]:

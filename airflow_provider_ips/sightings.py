@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.core.json_fields import PARSE_ERRORS
@@ -25,8 +25,9 @@ from airflow_provider_ips.metrics import Measurement, send
 from airflow_provider_ips.redaction import redacted_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
+    from airflow_provider_ips.checkpoints.variable import VariableAccess
     from airflow_provider_ips.core.checkpoint.document import Checkpoint
     from airflow_provider_ips.core.checkpoint.entries import PendingCapture
     from airflow_provider_ips.core.identifiers import Source
@@ -45,39 +46,29 @@ _DESCRIPTION: Final = (
 )
 
 
-class Variables(Protocol):
-    """The operations on Variables that sightings need, in a task, a trigger or a command."""
-
-    def get(self, key: str) -> str | None: ...
-
-    def set(self, key: str, value: str, *, description: str) -> None: ...
-
-    def keys(self, *, prefix: str) -> Sequence[str]: ...
-
-
 def shown(error: Exception) -> str:
     """Describe an error in short, without secrets."""
     return error.problem if isinstance(error, IpsError) else redacted_message(error)
 
 
-def task_variables() -> Variables:
+def task_variables() -> VariableAccess:
     """Return how a task or a trigger reaches Variables."""
     from airflow_provider_ips.checkpoints.variable import TaskVariables
 
     return TaskVariables()
 
 
-def read_consumer(variables: Variables, consumer: str) -> ConsumerSighting | None:
+def read_consumer(variables: VariableAccess, consumer: str) -> ConsumerSighting | None:
     """Return what was seen of a consumer; None if nothing was, or if it cannot be read."""
     return _read(variables, consumer_sighting_key(consumer), ConsumerSighting.parse)
 
 
-def read_table(variables: Variables, iceberg_conn_id: str, source: Source) -> TableSighting | None:
+def read_table(variables: VariableAccess, iceberg_conn_id: str, source: Source) -> TableSighting | None:
     """Return what was seen of a table; None if nothing was, or if it cannot be read."""
     return _read(variables, table_sighting_key(iceberg_conn_id, source), TableSighting.parse)
 
 
-def write(variables: Variables, sighting: ConsumerSighting | TableSighting) -> bool:
+def write(variables: VariableAccess, sighting: ConsumerSighting | TableSighting) -> bool:
     """Store a sighting in place of the one before; tell whether it worked."""
     of = sighting.consumer if isinstance(sighting, ConsumerSighting) else sighting.source.label
     try:
@@ -101,7 +92,7 @@ def read_all(kind: type[S]) -> Iterator[S]:
                 yield read
 
 
-def read_seen(variables: Variables, consumer: str | None = None) -> list[ConsumerSighting]:
+def read_seen(variables: VariableAccess, consumer: str | None = None) -> list[ConsumerSighting]:
     """Read what was seen of one consumer or of all, in a command or, from Airflow 3.3 on, in a task."""
     prefix = _PREFIXES[ConsumerSighting]
     keys = (
@@ -113,7 +104,7 @@ def read_seen(variables: Variables, consumer: str | None = None) -> list[Consume
     return [sighting for sighting in found if sighting is not None]
 
 
-def _read(variables: Variables, key: str, parse: Callable[[str], S]) -> S | None:
+def _read(variables: VariableAccess, key: str, parse: Callable[[str], S]) -> S | None:
     try:
         return _parsed(variables.get(key), parse)
     except Exception as error:  # noqa: BLE001 - likewise
@@ -151,7 +142,7 @@ def see_source(
     return lag.with_pending(seen, history, look, to=to, captured=captured, retention=retention)
 
 
-def note_change_by_hand(variables: Variables, checkpoint: Checkpoint, *, now_ms: int) -> None:
+def note_change_by_hand(variables: VariableAccess, checkpoint: Checkpoint, *, now_ms: int) -> None:
     """Have pages and commands show nothing that was seen of positions which a person has moved since."""
     before = read_consumer(variables, checkpoint.consumer)
     if before is not None:

@@ -198,7 +198,7 @@ def _source_facts(source: SourceRecord) -> dict[str, Any]:
         "table": source.source.table,
         "branch": source.source.branch,
         "kind": source.kind.value,
-        "from": None if start is None or start.snapshot_id is None else str(start.snapshot_id),
+        "from": None if start is None else start.snapshot_text,
         "to": str(source.to_inclusive.snapshot_id),
         "capturedTable": source.icdc_table if source.captured_range is None else None,
         "beforeTable": source.before_table,

@@ -19,7 +19,10 @@ IpsError                        the root; always says what happened, why it matt
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class IpsError(Exception):
@@ -54,6 +57,13 @@ def _rebuild(cls: type[IpsError], problem: str, consequence: str, remedy: str) -
 
 class InputError(IpsError):
     """A parameter, identifier or filter that cannot be right."""
+
+
+def unknown_choice(name: str, value: object, choices: Iterable[object], *, consequence: str) -> InputError:
+    """The error for a value that is not among the choices."""
+    return InputError(
+        f"{name}={value!r} is unknown", consequence=consequence, remedy=f"use {' or '.join(map(repr, choices))}"
+    )
 
 
 class UnsupportedVersionError(IpsError):

@@ -40,6 +40,11 @@ class Position(KeptObject):
     evidence: Annotated[HeadEvidence | None, Stored(omitted=True)] = field(default=None, compare=False)
     """None where it was not taken: then nothing proves that a later head is the same table."""
 
+    @property
+    def snapshot_text(self) -> str | None:
+        """The snapshot's id as text, for JSON and arguments; None for the empty table."""
+        return None if self.snapshot_id is None else str(self.snapshot_id)
+
     def __str__(self) -> str:
         """The snapshot and its time, for messages."""
         if self.snapshot_id is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.errors import InputError, unknown_choice
 from airflow_provider_ips.core.identifiers import MAIN_BRANCH, Source, TableIdentifier, check_xcom_key
 from airflow_provider_ips.core.json_fields import is_whole_number
 from airflow_provider_ips.core.positions import InitialPosition
@@ -177,7 +177,7 @@ def _refuse_duplicates(names: Sequence[str], *, what: str) -> None:
 
 def _choice(name: str, value: object, choices: Sequence[str]) -> None:
     if value not in choices:
-        raise InputError(f"{name}={value!r} is unknown", remedy=f"use one of {', '.join(map(repr, choices))}")
+        raise unknown_choice(name, value, choices, consequence="What a capture is to do is not specified")
 
 
 def _operations(value: object) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from airflow.sdk import TaskGroup, XComArg
 
 from airflow_provider_ips import config, dag_graph
-from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.errors import InputError, unknown_choice
 from airflow_provider_ips.core.identifiers import TableIdentifier
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable, refuse_for_range
 from airflow_provider_ips.runs.evidence import STAMP, TARGET_EVIDENCE
@@ -26,11 +26,7 @@ _NAMES: Final = ("iceberg_conn_id", "consumer", "icdc_namespace", "icdc_location
 def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
     """Refuse a value that is not among the choices."""
     if value not in choices:
-        raise InputError(
-            f"{name}={value!r} is unknown",
-            consequence="The task could not do what was meant",
-            remedy=f"use {' or '.join(map(repr, choices))}",
-        )
+        raise unknown_choice(name, value, choices, consequence="The task could not do what was meant")
 
 
 def check_mode(capture: CaptureTask) -> None:

@@ -68,8 +68,8 @@ def depend_on_capture(commit: CommitTask) -> None:
 def _users_of_captures(dag: DAG) -> Iterator[Operator]:
     captures = {task.task_id for task in dag.tasks if dag_graph.is_capture(task)}
     for task in dag.tasks:
-        is_ours = dag_graph.is_capture(task) or dag_graph.is_commit(task)
-        if not is_ours and not captures.isdisjoint(dag_graph.xcom_sources(task)):
+        pulled = {task_id for task_id, _ in dag_graph.xcom_pulls(task)}
+        if not dag_graph.is_capture_or_commit(task) and not captures.isdisjoint(pulled):
             yield task
 
 

@@ -182,7 +182,7 @@ def _check_required(dag: DAG, pair: Pair) -> None:
             )
         problem = _problem_of_required(dag.task_dict[task_id], pair)
         if problem is not None:
-            jobs = [name for name, task in pair.between.items() if not _is_capture_or_commit(task)]
+            jobs = [name for name, task in pair.between.items() if not dag_graph.is_capture_or_commit(task)]
             raise InputError(
                 f"require={task_id!r} of commit {pair.commit.task_id!r} {problem}",
                 consequence="Its success does not show that the captured rows were processed, and they could be lost",
@@ -201,10 +201,6 @@ def _problem_of_required(task: Operator, pair: Pair) -> str | None:
     if dag_graph.is_commit(task):
         return "is another commit"
     return None if task.task_id in pair.between else f"is not downstream of the capture {pair.capture.task_id!r}"
-
-
-def _is_capture_or_commit(task: Operator) -> bool:
-    return dag_graph.is_capture(task) or dag_graph.is_commit(task)
 
 
 def _check_users(dag: DAG, pair: Pair, pulls: Pulls) -> None:

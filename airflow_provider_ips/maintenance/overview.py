@@ -37,19 +37,15 @@ def list_consumers(console: Console, options: StoreOptions, *, server: Server | 
 
     :param server: Airflow's runs and stored DAGs; None in a task, which cannot see them.
     """
-    read = _read_rows(open_store(console, options), server)
+    read = read_rows(open_store(console, options), server)
     leases = look_at_leases((each for _, each in read if each is not None), options.conn_id, server)
     for row, checkpoint in read if leases is not None else ():
         row.update(lease_columns([] if checkpoint is None else sorted(checkpoint.needed_tables), leases or {}))
     console.show([row for row, _ in read])
 
 
-def consumer_rows(store: VariableStore | IcebergStore, server: Server | None = None) -> list[Row]:
+def read_rows(store: VariableStore | IcebergStore, server: Server | None = None) -> list[tuple[Row, Checkpoint | None]]:
     """Make one row per document, each of which is read once."""
-    return [row for row, _ in _read_rows(store, server)]
-
-
-def _read_rows(store: VariableStore | IcebergStore, server: Server | None) -> list[tuple[Row, Checkpoint | None]]:
     read = [_listed(*document) for document in store.documents()]
     waiting = [(row, c, capture) for row, c in read if c is not None and (capture := _awaited(c)) is not None]
     states = {} if server is None else server.states_of(capture.run for _, _, capture in waiting)
@@ -173,7 +169,7 @@ def _lag_details(sighting: ConsumerSighting, source: SourceSighting, now_ms: int
         "breached_since": None if breach is None or not breach.is_open else format_time(breach.since_ms),
         "pending_run": None if pending is None else str(pending.run),
         "pending_s": None if pending is None else max(now_ms - pending.started_at_ms, 0) // 1000,
-        "head": None if source.head is None or source.head.snapshot_id is None else str(source.head.snapshot_id),
+        "head": None if source.head is None else source.head.snapshot_text,
         "seen_by": source.seen_by.value,
     }
 
@@ -274,6 +270,4 @@ def _place(prefix: str, position: Position | None) -> Row:
 
 def _snapshot(position: Position | None) -> str | None:
     """Show a position. The position in a table without a snapshot is not the same as no position."""
-    if position is None:
-        return None
-    return "empty table" if position.snapshot_id is None else str(position.snapshot_id)
+    return None if position is None else position.snapshot_text or "empty table"

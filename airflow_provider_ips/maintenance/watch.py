@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from airflow_provider_ips.checkpoints.iceberg import IcebergStore
-    from airflow_provider_ips.checkpoints.variable import VariableStore
+    from airflow_provider_ips.checkpoints.variable import VariableAccess, VariableStore
     from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
 
     Store = VariableStore | IcebergStore
@@ -65,7 +65,7 @@ Callback = Callable[["Context"], object]
 class Watcher:
     """Who looks, for whom, and through what."""
 
-    variables: sightings.Variables
+    variables: VariableAccess
     iceberg_conn_id: str
     """For consumers of which no capture has said its connection."""
 

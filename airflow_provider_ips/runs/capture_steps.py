@@ -18,9 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceRange
-from airflow_provider_ips.core.checkpoint.store import CheckpointStore
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.history.selections import CapturePlan, selection_mark
 from airflow_provider_ips.core.identifiers import CapturedBranch, CapturedRange, Source, is_icdc_table
@@ -118,12 +116,6 @@ def publish(
     is_settled = kind.before_publish(sources, ranges)
     records = [ready.publish() for ready in prepared]
     return record_of(request, records, kind.capture_id, is_replay=kind.is_replay, is_settled=is_settled)
-
-
-def write_over(store: CheckpointStore, read: Checkpoint | None, changed: Checkpoint | None) -> None:
-    """Write only over what was read: if another writer was faster, it is a conflict."""
-    if changed is not None and changed is not read:
-        store.write(changed, expected_revision=None if read is None else read.revision)
 
 
 def pending_capture(

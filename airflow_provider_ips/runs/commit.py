@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_ips import config, dag_graph
-from airflow_provider_ips.core.checkpoint.store import CheckpointStore
+from airflow_provider_ips.core.checkpoint.store import CheckpointStore, write_over
 from airflow_provider_ips.core.checkpoint.traces import commit_refresh
 from airflow_provider_ips.core.checkpoint.transitions import CommitResult, commit
 from airflow_provider_ips.core.errors import EvidenceError, IpsError
@@ -87,8 +87,7 @@ class CommitRun:
         store = self.open_store()
         read = store.read(self.record.consumer)
         ended = commit_refresh(read, capture_id=self.record.capture_id)
-        if ended is not None and ended is not read:
-            store.write(ended, expected_revision=None if read is None else read.revision)
+        write_over(store, read, ended)
 
     def _move(self) -> CommitResult:
         store = self.open_store()
@@ -102,8 +101,7 @@ class CommitRun:
             history_length=self.history_length,
             replay=self.record.context.replayed,
         )
-        if result.checkpoint is not read:
-            store.write(result.checkpoint, expected_revision=None if read is None else read.revision)
+        write_over(store, read, result.checkpoint)
         return result
 
     def _drop(self, result: CommitResult | None) -> list[str]:

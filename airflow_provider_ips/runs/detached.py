@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import SourceRange
-from airflow_provider_ips.core.checkpoint.store import CheckpointStore
+from airflow_provider_ips.core.checkpoint.store import CheckpointStore, write_over
 from airflow_provider_ips.core.checkpoint.traces import remember_detached
 from airflow_provider_ips.core.history.snapshots import ancestors
 from airflow_provider_ips.core.planning.uncommitted import UncommittedCaptures
@@ -29,7 +29,6 @@ from airflow_provider_ips.runs.capture_steps import (
     pending_capture,
     plan_sources,
     publish,
-    write_over,
 )
 from airflow_provider_ips.runs.request import RANGE, CaptureRequest
 

@@ -10,7 +10,7 @@ from airflow_provider_ips.core.advice.retention import retention_warnings, usual
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import Capture, PendingCapture, SourceRange
 from airflow_provider_ips.core.checkpoint.resolution import Fresh, Replay, Retry, new_capture_id
-from airflow_provider_ips.core.checkpoint.store import CheckpointStore
+from airflow_provider_ips.core.checkpoint.store import CheckpointStore, write_over
 from airflow_provider_ips.core.checkpoint.traces import begin_replay
 from airflow_provider_ips.core.checkpoint.transitions import begin, settle_empty
 from airflow_provider_ips.core.errors import CheckpointConflictError, GapError
@@ -22,6 +22,7 @@ from airflow_provider_ips.core.planning.uncommitted import (
     refuse_after_full_refresh,
     refuse_after_replay,
 )
+from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.requests.request import RunKind
 from airflow_provider_ips.core.results.capture_record import CaptureRecord, SourceRecord
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
@@ -35,7 +36,6 @@ from airflow_provider_ips.runs.capture_steps import (
     publish,
     record_of,
     rules_of,
-    write_over,
 )
 from airflow_provider_ips.runs.request import CaptureRequest
 
@@ -66,9 +66,8 @@ class NewRange(CaptureKind):
         """Start at the committed position, and include captures that were never committed."""
         committed = None if self.checkpoint is None else self.checkpoint.position_of(table.source)
         if self.checkpoint is not None and committed is None:
-            self._refuse_renamed(self.checkpoint, table.source, history.table_uuid)
-            if settings.captures_changes:
-                self._refuse_renamed_before_commit(self.checkpoint, table.source, history.table_uuid)
+            changes = settings.captures_changes
+            self._refuse_renamed(self.checkpoint, table.source, history.table_uuid, changes=changes)
         uncommitted = UncommittedCaptures.of(self.checkpoint, table.source)
         plan_range = plan_full if self.request.run_request.kind is RunKind.FULL else plan_capture
         wanted = self.request.run_request.settings(settings)
@@ -79,36 +78,36 @@ class NewRange(CaptureKind):
             table=table, settings=settings, history=history, plan=plan, start=committed, uncommitted=uncommitted
         )
 
-    def _refuse_renamed(self, checkpoint: Checkpoint, source: Source, table_uuid: str) -> None:
-        """Refuse a first run of a source that the consumer has processed under a name that it does not read now."""
-        captured = {table.source for table, _ in self.request.sources}
-        for former in checkpoint.positions:
-            is_same = (former.position.table_uuid, former.source.branch) == (table_uuid, source.branch)
-            if is_same and former.source not in captured:
-                raise CheckpointConflictError(
-                    f"consumer {checkpoint.consumer!r} has no position in {source.label!r}, and has processed the "
-                    f"same table as {former.source.label!r}, up to {former.position}",
-                    consequence="If the table was renamed, a first run would process all of it again",
-                    remedy=f"to go on from there, `airflow ips seed --consumer {checkpoint.consumer} "
-                    f"--table {source.table} --branch {source.branch} --snapshot {former.position.snapshot_id}`; to "
-                    f"start by `initial`, `airflow ips reset --consumer {checkpoint.consumer} "
-                    f"--table {former.source.table} --branch {former.source.branch}`",
-                )
+    def _refuse_renamed(self, checkpoint: Checkpoint, source: Source, table_uuid: str, *, changes: bool) -> None:
+        """Refuse a first run of a source that was captured under a name that the consumer does not read now.
 
-    def _refuse_renamed_before_commit(self, checkpoint: Checkpoint, source: Source, table_uuid: str) -> None:
-        """Refuse a first run of changes if a run that was never committed captured the table under another name."""
-        captured = {table.source for table, _ in self.request.sources}
-        for capture in checkpoint.begun:
-            for r in capture.ranges:
-                is_same = (r.to_inclusive.table_uuid, r.source.branch) == (table_uuid, source.branch)
-                if is_same and r.source not in captured:
-                    raise CheckpointConflictError(
-                        f"run {capture.run} captured the same table as {source.label!r} under its former name "
-                        f"{r.source.label!r}, and was never committed",
-                        consequence="Rows that it wrote and that were removed since would stay in the target",
-                        remedy="empty the target and `airflow ips reset`; or if its job wrote nothing, "
-                        f"`airflow ips abandon --consumer {checkpoint.consumer} --wrote-nothing`",
-                    )
+        :param changes: changes are captured, so that what runs wrote that were never committed matters, too
+        """
+        read_now = {table.source for table, _ in self.request.sources}
+
+        def is_former(position: Position, other: Source) -> bool:
+            is_same = (position.table_uuid, other.branch) == (table_uuid, source.branch)
+            return is_same and other not in read_now
+
+        for former in (p for p in checkpoint.positions if is_former(p.position, p.source)):
+            raise CheckpointConflictError(
+                f"consumer {checkpoint.consumer!r} has no position in {source.label!r}, and has processed the "
+                f"same table as {former.source.label!r}, up to {former.position}",
+                consequence="If the table was renamed, a first run would process all of it again",
+                remedy=f"to go on from there, `airflow ips seed --consumer {checkpoint.consumer} "
+                f"--table {source.table} --branch {source.branch} --snapshot {former.position.snapshot_id}`; to "
+                f"start by `initial`, `airflow ips reset --consumer {checkpoint.consumer} "
+                f"--table {former.source.table} --branch {former.source.branch}`",
+            )
+        begun = ((capture.run, r) for capture in (checkpoint.begun if changes else ()) for r in capture.ranges)
+        for run, taken in ((run, r) for run, r in begun if is_former(r.to_inclusive, r.source)):
+            raise CheckpointConflictError(
+                f"run {run} captured the same table as {source.label!r} under its former name "
+                f"{taken.source.label!r}, and was never committed",
+                consequence="Rows that it wrote and that were removed since would stay in the target",
+                remedy="empty the target and `airflow ips reset`; or if its job wrote nothing, "
+                f"`airflow ips abandon --consumer {checkpoint.consumer} --wrote-nothing`",
+            )
 
     def check(self, sources: Sequence[PlannedSource]) -> Sequence[PlannedSource]:
         """Refuse a new range where the run may not have one. An empty one after a position does no harm."""

@@ -173,47 +173,20 @@ def _refuse_or_await(context: Context, request: CaptureRequest, pending: Pending
     raise active_run_error(request, pending, activity)
 
 
-def _newer_table(request: CaptureRequest, catalog: Catalog, checkpoint: Checkpoint | None) -> str | None:
-    from airflow_provider_ips.iceberg.icdc.leftovers import find_newer_table
-
-    return find_newer_table(
-        catalog,
-        request.icdc_namespace,
-        request.consumer,
-        [table.source for table, _ in request.sources],
-        known=set() if checkpoint is None else checkpoint.known_tables,
-        after_ms=0 if checkpoint is None else checkpoint.changed_at_ms,
-    )
-
-
-def _newer_branch(request: CaptureRequest, catalog: Catalog, checkpoint: Checkpoint | None) -> str | None:
-    from airflow_provider_ips.iceberg.branches.leases import find_branches
-    from airflow_provider_ips.iceberg.source.iceberg_source import open_source
-
-    known = set() if checkpoint is None else checkpoint.known_tables
-    after_ms = 0 if checkpoint is None else checkpoint.changed_at_ms
-    for table in sorted({table.table for table, _ in request.sources}):
-        for found in find_branches(table, open_source(catalog, Source(table)).metadata):
-            is_theirs = found.consumer == request.consumer and not found.is_detached
-            if is_theirs and found.made_at_ms > after_ms and found.name not in known:
-                return found.name
-    return None
-
-
 def refuse_if_set_back(
     context: Context, request: CaptureRequest, catalog: Catalog, checkpoint: Checkpoint | None
 ) -> None:
     """Refuse to capture where a table shows that the consumer has captured since its checkpoint was written.
 
-    It was an older one that was restored, or it was lost. ICDC tables show it, and stamps in the targets.
+    It was an older one that was restored, or it was lost. What captures have made shows it, and stamps in the targets;
+    of a range there is nothing to find.
     """
-    found = None
-    if request.mode != RANGE:  # of ranges there is nothing to find
-        found = (_newer_branch if request.mode == BRANCH else _newer_table)(request, catalog, checkpoint)
-    if found is not None and request.mode == BRANCH:
+    known = set[str]() if checkpoint is None else checkpoint.known_tables
+    after_ms = 0 if checkpoint is None else checkpoint.changed_at_ms
+    if request.mode == BRANCH and (found := _newer_branch(request, catalog, known, after_ms)):
         others = f"if all is right, remove {found} by drop_icdc; if another Airflow makes such branches, give each its "
         raise _set_back(request, checkpoint, f"has made {found}", others + "own consumer")
-    if found is not None:
+    if request.mode not in (BRANCH, RANGE) and (found := _newer_table(request, catalog, known, after_ms)):
         others = f"if all is right, drop {found} without purging; if another Airflow makes such tables, give each its "
         raise _set_back(request, checkpoint, f"has made ICDC table {found}", others + "own icdc_namespace or consumer")
     targets = named_targets(context, iceberg_conn_id=request.iceberg_conn_id)
@@ -222,6 +195,26 @@ def refuse_if_set_back(
         others = "the record of that capture says where its range ended; if another Airflow writes there, too, give "
         evidence = f"has written to {stamped[0]} with capture {stamped[1]}"
         raise _set_back(request, checkpoint, evidence, others + "each its own consumer")
+
+
+def _newer_table(request: CaptureRequest, catalog: Catalog, known: set[str], after_ms: int) -> str | None:
+    from airflow_provider_ips.iceberg.icdc.leftovers import find_newer_table
+
+    sources = [table.source for table, _ in request.sources]
+    namespace = request.icdc_namespace
+    return find_newer_table(catalog, namespace, request.consumer, sources, known=known, after_ms=after_ms)
+
+
+def _newer_branch(request: CaptureRequest, catalog: Catalog, known: set[str], after_ms: int) -> str | None:
+    from airflow_provider_ips.iceberg.branches.leases import find_branches
+    from airflow_provider_ips.iceberg.source.iceberg_source import open_source
+
+    for table in sorted({table.table for table, _ in request.sources}):
+        for found in find_branches(table, open_source(catalog, Source(table)).metadata):
+            is_theirs = found.consumer == request.consumer and not found.is_detached
+            if is_theirs and found.made_at_ms > after_ms and found.name not in known:
+                return found.name
+    return None
 
 
 def _set_back(

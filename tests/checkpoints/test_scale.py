@@ -82,6 +82,6 @@ def test_a_list_reads_each_document_once(store):
     add(kept, [f"team_{number}.capture" for number in range(OTHERS)])
     reads.clear()
 
-    rows = overview.consumer_rows(kept)
+    rows = overview.read_rows(kept)
 
     assert len(reads) == len(rows) == OTHERS

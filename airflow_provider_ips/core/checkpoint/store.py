@@ -42,6 +42,12 @@ class CheckpointStore(Protocol):
         ...
 
 
+def write_over(store: CheckpointStore, read: Checkpoint | None, changed: Checkpoint | None) -> None:
+    """Write only over what was read: if another writer was faster, it is a conflict."""
+    if changed is not None and changed is not read:
+        store.write(changed, expected_revision=None if read is None else read.revision)
+
+
 @dataclass(slots=True)
 class InMemoryStore:
     """Checkpoints that last as long as the process: for tests of your own DAG logic, and for dry runs."""

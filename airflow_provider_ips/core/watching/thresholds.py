@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Self
 
-from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.errors import InputError, unknown_choice
 from airflow_provider_ips.core.json_fields import is_whole_number
 from airflow_provider_ips.core.positions import format_time
 
@@ -27,11 +27,8 @@ class Require(StrEnum):
         """Read ``any`` or ``all``."""
         if value in ("any", "all"):
             return cls(str(value))
-        raise InputError(
-            f"require={value!r} is unknown",
-            consequence="How many of the tables must be ready is not specified",
-            remedy="use 'any' or 'all'",
-        )
+        unclear = "How many of the tables must be ready is not specified"
+        raise unknown_choice("require", value, ("any", "all"), consequence=unclear)
 
     def is_met(self, ready: Sequence[bool]) -> bool:
         """Whether tables are ready together, by whether each of them is."""
@@ -58,16 +55,8 @@ class AtLeast:
 
 def parse_age(or_after: object) -> float | None:
     """Read a timedelta or seconds."""
-    if or_after is None:
-        return None
-    seconds = or_after.total_seconds() if isinstance(or_after, timedelta) else or_after
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
-        raise InputError(
-            f"or_after={or_after!r} is not a length of time above zero",
-            consequence="Every snapshot would be old enough at once, so the threshold would have no effect",
-            remedy="use a timedelta or seconds, for example timedelta(hours=1), or leave the threshold out",
-        )
-    return float(seconds)
+    at_once = "Every snapshot would be old enough at once, so the threshold would have no effect"
+    return None if or_after is None else parse_seconds("or_after", or_after, consequence=at_once)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +95,7 @@ class Thresholds:
                 consequence="Any appended row ends the wait, so there is no threshold for age to overrule",
                 remedy="set a threshold, or leave or_after out",
             )
-        if age is not None and all(_has_own_age(v) for v in (*given.values(), quiet_for) if v is not None):
+        if age is not None and all(_pair(v)[1] is not None for v in (*given.values(), quiet_for) if v is not None):
             raise InputError(
                 f"or_after={or_after!r}, and every threshold has its own or_after",
                 consequence="It contradicts them, and would have no effect",
@@ -132,16 +121,17 @@ class Thresholds:
         return tuple((name, unit, at_least) for name, unit, at_least in every if at_least is not None)
 
 
-def _has_own_age(value: object) -> bool:
+def _pair(value: object) -> tuple[object, object]:
+    """A threshold and its own age: of an ``AtLeast``, or of what :meth:`Thresholds.to_json` wrote."""
     if isinstance(value, AtLeast):
-        return value.or_after_s is not None
-    return isinstance(value, list | tuple) and len(value) == 2 and value[1] is not None  # noqa: PLR2004 - a pair
+        return value.amount, value.or_after_s
+    return (value[0], value[1]) if isinstance(value, list | tuple) and len(value) == 2 else (value, None)  # noqa: PLR2004
 
 
 def _quiet(value: object, age: float | None) -> Quiet | None:
     if value is None:
         return None
-    length, own = value if isinstance(value, list | tuple) and len(value) == 2 else (value, None)  # noqa: PLR2004 - a pair
+    length, own = (value, None) if isinstance(value, AtLeast) else _pair(value)
     or_after_s = age if own is None else parse_age(own)
     seconds = parse_seconds("quiet_for", length)
     if or_after_s is not None and or_after_s <= seconds:
@@ -153,13 +143,15 @@ def _quiet(value: object, age: float | None) -> Quiet | None:
     return Quiet(seconds=seconds, or_after_s=or_after_s)
 
 
-def parse_seconds(name: str, value: object) -> float:
+def parse_seconds(
+    name: str, value: object, *, consequence: str = "It would have no effect, or nothing would ever be reported"
+) -> float:
     """Read a timedelta or seconds."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < float("inf"):
         raise InputError(
             f"{name}={value!r} is not a length of time above zero",
-            consequence="It would have no effect, or nothing would ever be reported",
+            consequence=consequence,
             remedy=f"use a timedelta or seconds, for example timedelta(minutes=10), or leave {name} out",
         )
     return float(seconds)
@@ -168,9 +160,7 @@ def parse_seconds(name: str, value: object) -> float:
 def _threshold(name: str, value: object, age: float | None) -> AtLeast | None:
     if value is None:
         return None
-    amount, own = value if isinstance(value, list | tuple) and len(value) == 2 else (value, None)  # noqa: PLR2004 - a pair
-    if isinstance(value, AtLeast):
-        amount, own = value.amount, value.or_after_s
+    amount, own = _pair(value)
     try:
         return AtLeast(amount, or_after=age if own is None else own)
     except InputError as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
-from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.errors import InputError, unknown_choice
 from airflow_provider_ips.core.identifiers import MAIN_BRANCH
 from airflow_provider_ips.core.positions import InitialPosition
 from airflow_provider_ips.core.settings import CaptureSettings, SourceTable
@@ -143,9 +143,6 @@ def parse_interval(name: str, seconds: object) -> float:
 
 def _missing(value: object) -> str:
     if value not in MISSING:
-        raise InputError(
-            f"missing={value!r} is unknown",
-            consequence="What to do about a table that does not exist yet is not specified",
-            remedy="use 'wait' or 'fail'",
-        )
+        unclear = "What to do about a table that does not exist yet is not specified"
+        raise unknown_choice("missing", value, MISSING, consequence=unclear)
     return str(value)

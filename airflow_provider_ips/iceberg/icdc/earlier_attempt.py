@@ -115,14 +115,7 @@ def _records(
 ) -> tuple[SourceRecord, ...] | None:
     ranges = {taken.source: taken for taken in before.ranges}
     found = [
-        _earlier_record(
-            catalog,
-            open_source(catalog, table.source),
-            ranges[table.source],
-            table=table,
-            settings=settings,
-            capture_id=before.capture_id,
-        )
+        _earlier_record(catalog, ranges[table.source], before.capture_id, table=table, settings=settings)
         for table, settings in sources
     ]
     records = tuple(record for record in found if record is not None)
@@ -142,18 +135,13 @@ def _changes(table: Table, name: str) -> list[str]:
 
 
 def _earlier_record(
-    catalog: Catalog,
-    source: IcebergSource,
-    taken: SourceRange,
-    *,
-    table: SourceTable,
-    settings: CaptureSettings,
-    capture_id: str,
+    catalog: Catalog, taken: SourceRange, capture_id: str, *, table: SourceTable, settings: CaptureSettings
 ) -> SourceRecord | None:
     """The record of the tables that an earlier attempt made, read from their own metadata.
 
     None if a table is not what this capture selected, or was changed since.
     """
+    source = open_source(catalog, table.source)
     icdc = _earlier_table(catalog, taken.icdc_table, taken.selection, capture_id)
     before = _earlier_table(catalog, taken.before_table, taken.selection, capture_id)
     if icdc is None or (before is None and taken.before_table is not None):

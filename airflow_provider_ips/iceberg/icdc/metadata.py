@@ -104,7 +104,7 @@ class Identity:
             SETTINGS: self.settings,
             READ_AS: self.read_as,
             TABLE_UUID: self.to_inclusive.table_uuid,
-            FROM_SNAPSHOT_ID: "" if start is None or start.snapshot_id is None else str(start.snapshot_id),
+            FROM_SNAPSHOT_ID: (start and start.snapshot_text) or "",
             TO_SNAPSHOT_ID: str(self.to_inclusive.snapshot_id),
         }
 

@@ -29,10 +29,6 @@ from pyiceberg.types import (
     LongType,
     PrimitiveType,
     StringType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
     TimeType,
 )
 
@@ -59,7 +55,7 @@ from airflow_provider_ips.iceberg.partitions.filters import (
     parse_filter,
     resolve_filter,
 )
-from airflow_provider_ips.iceberg.partitions.partition_fields import column_types, is_in_use, partition_path
+from airflow_provider_ips.iceberg.partitions.partition_fields import TIMESTAMPS, column_types, is_in_use, partition_path
 from airflow_provider_ips.iceberg.partitions.transform_ranges import FieldValues, column_span
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
 
@@ -70,7 +66,7 @@ if TYPE_CHECKING:
 
 WHOLE_TABLE = "the whole table"
 _PLAN_AGAIN = "trigger the backfill again: it is then planned for the table as it is now"
-DATES_AND_TIMESTAMPS = (DateType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
+DATES_AND_TIMESTAMPS = (DateType, *TIMESTAMPS)
 _ORDERED = (*DATES_AND_TIMESTAMPS, BooleanType, IntegerType, LongType, DecimalType, StringType, TimeType)
 """The types whose values all engines order in the same way, and that can be written as JSON."""
 

@@ -16,17 +16,7 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, MonthTransform, YearTransform
-from pyiceberg.types import (
-    DateType,
-    IntegerType,
-    LongType,
-    PrimitiveType,
-    StringType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-)
+from pyiceberg.types import DateType, IntegerType, LongType, PrimitiveType, StringType
 
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.iceberg.avro.container import Header
@@ -41,7 +31,7 @@ from airflow_provider_ips.iceberg.manifests.entries import (
     UPPER_BOUNDS,
     EntryLayout,
 )
-from airflow_provider_ips.iceberg.partitions.partition_fields import EPOCH_DAY, MICROSECONDS_A_DAY, decode_bound
+from airflow_provider_ips.iceberg.partitions.partition_fields import EPOCH_DAY, TIMESTAMPS, decode_bound, units_a_day
 from airflow_provider_ips.iceberg.storage.files import open_stream
 
 if TYPE_CHECKING:
@@ -56,12 +46,6 @@ Span = tuple[int, int]
 NO_DAY: Final[Span] = (-(10**9), -(10**9))
 """Rows without a value."""
 
-MOMENTS: Final[dict[type[PrimitiveType], int]] = {
-    TimestampType: MICROSECONDS_A_DAY,
-    TimestamptzType: MICROSECONDS_A_DAY,
-    TimestampNanoType: MICROSECONDS_A_DAY * 1000,
-    TimestamptzNanoType: MICROSECONDS_A_DAY * 1000,
-}
 _EXISTING: Final = b"\x00"
 _ADDED: Final = b"\x02"
 """The status of an entry as Avro encodes it: decoding it a million times would take a second."""
@@ -187,9 +171,8 @@ def _day(column_type: PrimitiveType, value: Any) -> int | None:  # noqa: ANN401 
         return _since_epoch(value)
     if isinstance(column_type, DateType):
         return int(value)
-    a_day = MOMENTS.get(type(column_type))
-    if a_day is not None:
-        return int(value // a_day)
+    if isinstance(column_type, TIMESTAMPS):
+        return int(value // units_a_day(column_type))
     try:
         return _since_epoch(date.fromisoformat(str(value)[:_LENGTH_OF_DATE]))
     except ValueError:
@@ -214,7 +197,7 @@ def _partitioned_by_time(source: IcebergSource) -> str:
         if isinstance(each.transform, DayTransform | HourTransform | MonthTransform | YearTransform):
             return metadata.schema().find_column_name(each.source_id) or each.name
         column = metadata.schema().find_field(each.source_id)
-        if isinstance(each.transform, IdentityTransform) and isinstance(column.field_type, (DateType, *MOMENTS)):
+        if isinstance(each.transform, IdentityTransform) and isinstance(column.field_type, (DateType, *TIMESTAMPS)):
             return metadata.schema().find_column_name(each.source_id) or each.name
     raise InputError(
         f"{source.name} is not partitioned by time",
@@ -233,7 +216,7 @@ def _date_column(source: IcebergSource, column: str) -> tuple[int, PrimitiveType
             consequence="What a lookback by it reads is not known",
             remedy=f"use one of {', '.join(schema.column_names[:40])}",
         ) from error
-    if not isinstance(found.field_type, PrimitiveType) or not isinstance(found.field_type, (*_DATES, *MOMENTS)):
+    if not isinstance(found.field_type, PrimitiveType) or not isinstance(found.field_type, (*_DATES, *TIMESTAMPS)):
         raise InputError(
             f"{column!r} of {source.name} is a {found.field_type}, which names no day",
             consequence="What a lookback by it reads is not known",

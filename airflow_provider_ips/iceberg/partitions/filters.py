@@ -35,21 +35,17 @@ from pyiceberg.expressions import (
 )
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import rewrite_not
-from pyiceberg.types import (
-    BooleanType,
-    DateType,
-    DecimalType,
-    IntegerType,
-    LongType,
-    StringType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-)
+from pyiceberg.types import BooleanType, DateType, DecimalType, IntegerType, LongType, StringType
 
 from airflow_provider_ips.core.errors import InputError
-from airflow_provider_ips.iceberg.partitions.partition_fields import EPOCH, EPOCH_DAY
+from airflow_provider_ips.iceberg.partitions.partition_fields import (
+    EPOCH,
+    EPOCH_DAY,
+    IN_NANOSECONDS,
+    TIMESTAMPS,
+    WITH_ZONE,
+    WITHOUT_ZONE,
+)
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
@@ -222,13 +218,13 @@ def _since_epoch(field_type: IcebergType, raw: object) -> int | None:
         return None
     if moment is None:
         return None
-    zoned = isinstance(field_type, TimestamptzType | TimestamptzNanoType)
+    zoned = isinstance(field_type, WITH_ZONE)
     is_day = len(str(raw).strip()) == len("2026-10-01")
     if (moment.tzinfo is not None) != zoned and not (zoned and is_day):
         return None
     since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH
     micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-    return micros * 1000 if isinstance(field_type, TimestampNanoType | TimestamptzNanoType) else micros
+    return micros * 1000 if isinstance(field_type, IN_NANOSECONDS) else micros
 
 
 def _as_is(kind: type) -> Callable[[IcebergType, object], Any]:
@@ -240,16 +236,12 @@ _CONVERTERS: Final[tuple[tuple[Any, Callable[[IcebergType, object], Any]], ...]]
     (IntegerType | LongType | DecimalType, _number),
     (StringType, _as_is(str)),
     (DateType, _days),
-    (TimestampType | TimestamptzType | TimestampNanoType | TimestamptzNanoType, _since_epoch),
+    (TIMESTAMPS, _since_epoch),
 )
 _HINTS: Final[dict[type, str]] = {
     DateType: "write a day as '2026-10-01'",
     StringType: "put text between single quotes",
-    TimestampType: "write a moment as '2026-10-01T00:00:00', without a zone",
-    TimestampNanoType: "write a moment as '2026-10-01T00:00:00', without a zone",
-    TimestamptzType: "write a moment with its zone, as '2026-10-01T00:00:00+00:00'",
-    TimestamptzNanoType: "write a moment with its zone, as '2026-10-01T00:00:00+00:00'",
-    IntegerType: "write numbers without quotes",
-    LongType: "write numbers without quotes",
-    DecimalType: "write numbers without quotes",
+    **dict.fromkeys(WITHOUT_ZONE, "write a moment as '2026-10-01T00:00:00', without a zone"),
+    **dict.fromkeys(WITH_ZONE, "write a moment with its zone, as '2026-10-01T00:00:00+00:00'"),
+    **dict.fromkeys((IntegerType, LongType, DecimalType), "write numbers without quotes"),
 }

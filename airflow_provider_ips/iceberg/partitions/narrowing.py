@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pyiceberg.types import DateType, PrimitiveType, TimestampNanoType, TimestampType
+from pyiceberg.types import DateType, PrimitiveType
 
 from airflow_provider_ips.core.backfill.chunks import Chunk
 from airflow_provider_ips.core.errors import InputError
@@ -36,6 +36,7 @@ from airflow_provider_ips.iceberg.partitions.filters import (
     resolve_filter,
 )
 from airflow_provider_ips.iceberg.partitions.partition_fields import (
+    WITHOUT_ZONE,
     column_types,
     decode_bound,
     is_in_use,
@@ -246,9 +247,7 @@ class _Narrowing:
     def _type_of(self, comparison: Comparison) -> PrimitiveType:
         types = {type(found): found for found in column_types(self._source.metadata, comparison.field_id)}
         current = self._source.metadata.schema().find_field(comparison.field_id).field_type
-        if not isinstance(current, PrimitiveType) or (
-            DateType in types and isinstance(current, TimestampType | TimestampNanoType)
-        ):
+        if not isinstance(current, PrimitiveType) or (DateType in types and isinstance(current, WITHOUT_ZONE)):
             names = " and ".join(str(found) for found in reversed(types.values()))
             raise InputError(
                 f"the filter compares {comparison.column!r}, which was {names}",

@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from pyiceberg.types import IcebergType
 
 
+WITHOUT_ZONE: Final = (TimestampType, TimestampNanoType)
+WITH_ZONE: Final = (TimestamptzType, TimestamptzNanoType)
+TIMESTAMPS: Final = (*WITHOUT_ZONE, *WITH_ZONE)
+IN_NANOSECONDS: Final = (TimestampNanoType, TimestamptzNanoType)
+
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_DAY: Final = EPOCH.date()
 FOUR_BYTES: Final = 4
@@ -42,6 +47,13 @@ FOUR_BYTES: Final = 4
 MICROSECONDS_A_DAY: Final = 86_400_000_000
 DAYS_IN_400_YEARS: Final = 146_097
 LAST_YEAR_OF_FOUR_DIGITS: Final = 9999
+
+
+def units_a_day(column_type: PrimitiveType) -> int:
+    """How much a column counts from one day to the next: dates count days, timestamps micro- or nanoseconds."""
+    if isinstance(column_type, DateType):
+        return 1
+    return MICROSECONDS_A_DAY * (1000 if isinstance(column_type, IN_NANOSECONDS) else 1)
 
 
 def decode_bound(field_type: PrimitiveType, raw: bytes) -> Any:  # noqa: ANN401 - a bound has its column's type

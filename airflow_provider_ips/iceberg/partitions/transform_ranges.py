@@ -29,19 +29,11 @@ from pyiceberg.transforms import (
     TruncateTransform,
     YearTransform,
 )
-from pyiceberg.types import (
-    DateType,
-    DecimalType,
-    IntegerType,
-    LongType,
-    StringType,
-    TimestampNanoType,
-    TimestamptzNanoType,
-)
+from pyiceberg.types import DateType, DecimalType, IntegerType, LongType, StringType
 
 from airflow_provider_ips.core.backfill.column_values import Span
 from airflow_provider_ips.iceberg.partitions.filters import Comparison
-from airflow_provider_ips.iceberg.partitions.partition_fields import EPOCH_DAY, MICROSECONDS_A_DAY
+from airflow_provider_ips.iceberg.partitions.partition_fields import EPOCH_DAY, units_a_day
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionField
@@ -170,7 +162,7 @@ def _inverse(field: PartitionField, column_type: PrimitiveType) -> Callable[[Any
     if isinstance(transform, DayTransform) and isinstance(column_type, DateType):
         return lambda value: Span(value, value)
     start_of = _STARTS.get(type(transform))
-    return None if start_of is None else _inverse_of_time(start_of, _units_a_day(column_type))
+    return None if start_of is None else _inverse_of_time(start_of, units_a_day(column_type))
 
 
 def _inverse_of_time(start_of: Callable[[int, int], int], units_a_day: int) -> Callable[[int], Span]:
@@ -205,14 +197,6 @@ _STARTS: Final[dict[type, Callable[[int, int], int]]] = {
     DayTransform: lambda value, units_a_day: value * units_a_day,
     HourTransform: lambda value, units_a_day: value * (units_a_day // 24),
 }
-
-
-def _units_a_day(column_type: PrimitiveType) -> int:
-    """How much a column counts from one day to the next: dates count days, timestamps micro- or nanoseconds."""
-    if isinstance(column_type, DateType):
-        return 1
-    nanoseconds = isinstance(column_type, TimestampNanoType | TimestamptzNanoType)
-    return MICROSECONDS_A_DAY * (1000 if nanoseconds else 1)
 
 
 def _inverse_of_truncate(width: int, column_type: PrimitiveType) -> Callable[[Any], Span] | None:

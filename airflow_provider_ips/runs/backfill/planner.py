@@ -81,7 +81,7 @@ class BackfillPlanner:
         return next(claim for claim in claims if claim.target == conflicting.target), conflicting
 
     def _claims_of(self, plan: BackfillPlan) -> list[Claim]:
-        request, head = self.request, plan.planned_at.snapshot_id
+        request = self.request
         extent = Extent(source=request.table.source, column=plan.column, spans=plan.spans)
         return [
             Claim(
@@ -91,7 +91,7 @@ class BackfillPlanner:
                 description=str(request.run_request),
                 request_digest=request.digest,
                 extent=extent,
-                as_of_snapshot=None if head is None else str(head),
+                as_of_snapshot=plan.planned_at.snapshot_text,
                 claimed_at_ms=self.now_ms,
             )
             for target in request.targets
@@ -134,13 +134,13 @@ class BackfillPlanner:
         field_id = ColumnSpans(history.metadata, column).field_id
         units = units_of(history, narrowed, column)
         groups = self._groups_of(units)
-        head = captured.to_inclusive.snapshot_id if self.request.as_of_plan else None
+        head = captured.to_inclusive.snapshot_text if self.request.as_of_plan else None
         request = replace(self.request.run_request, dry_run=False)
         chunks = [
             replace(
                 self._chunk(index, group, of=len(groups), request=request),
                 values=ChunkValues.of(_values_of(group), column=column, field_id=field_id),
-                as_of_snapshot=None if head is None else str(head),
+                as_of_snapshot=head,
             )
             for index, group in enumerate(groups)
         ]
@@ -161,11 +161,10 @@ class BackfillPlanner:
     def _cut_range(self, history: IcebergSource, captured: CapturePlan) -> BackfillPlan:
         """Cut between snapshots. The values of their rows are not known without opening them, so none are claimed."""
         narrowed = self._narrowed(history, captured)
-        last = captured.to_inclusive.snapshot_id
-        units = units_of_range(captured.verdicts, None if last is None else str(last))
+        units = units_of_range(captured.verdicts, captured.to_inclusive.snapshot_text)
         groups = self._groups_of(units)
-        first = None if captured.from_exclusive is None else captured.from_exclusive.snapshot_id
-        ends = [None if first is None else str(first), *(group[-1].last_snapshot for group in groups)]
+        first = None if captured.from_exclusive is None else captured.from_exclusive.snapshot_text
+        ends = [first, *(group[-1].last_snapshot for group in groups)]
         chunks = [
             self._chunk(index, group, of=len(groups), request=self._part(ends[index], ends[index + 1]))
             for index, group in enumerate(groups)

@@ -228,7 +228,7 @@ def positions_of(source: SourceRecord) -> Iterator[tuple[str, str]]:
 
 
 def _snapshot(position: Position | None) -> str:
-    return "" if position is None or position.snapshot_id is None else str(position.snapshot_id)
+    return (position and position.snapshot_text) or ""
 
 
 def engine_name(icdc_table: str | None, engine_catalog: str | None) -> str | None:
