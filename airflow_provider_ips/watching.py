@@ -185,18 +185,18 @@ def read_positions(
     return None if checkpoint is None else {source: checkpoint.position_of(source) for source in sources}
 
 
+@dataclass(slots=True)
 class PollSight:
     """What polls see of their consumer, stored once in a while. Nothing that goes wrong with it stops a poll."""
 
-    def __init__(self, watch: Watch, iceberg_conn_id: str, by: SeenBy) -> None:
-        self._watch = watch
-        self._iceberg_conn_id = iceberg_conn_id
-        self._by = by
-        self._due_at_ms = 0
+    watch: Watch
+    iceberg_conn_id: str
+    by: SeenBy
+    _due_at_ms: int = 0
 
     def is_due(self, now_ms: int) -> bool:
         """Whether there is a consumer, and the last sighting is old enough."""
-        return self._watch.consumer is not None and now_ms >= self._due_at_ms
+        return self.watch.consumer is not None and now_ms >= self._due_at_ms
 
     def note(
         self,
@@ -206,23 +206,23 @@ class PollSight:
         now_ms: int,
     ) -> None:
         """Store how far the consumer is from the heads that were loaded, unless somebody has just done so."""
-        if self._watch.consumer is None or not self.is_due(now_ms):
+        if self.watch.consumer is None or not self.is_due(now_ms):
             return
         try:
             interval_ms = config.sighting_interval() // timedelta(milliseconds=1)
             self._due_at_ms = now_ms + interval_ms
             variables = sightings.task_variables()
-            before = sightings.read_consumer(variables, self._watch.consumer)
+            before = sightings.read_consumer(variables, self.watch.consumer)
             if before is not None and 0 <= now_ms - before.seen_at_ms < interval_ms:
                 self._due_at_ms = before.seen_at_ms + interval_ms
                 return
-            seen = self._see(self._watch.consumer, histories, positions, now_ms)
+            seen = self._see(self.watch.consumer, histories, positions, now_ms)
             if seen.sources:
                 after = after_look(before, seen, is_complete=False)
                 sightings.measure_lag(after)
                 sightings.write(variables, after)
         except Exception as error:  # noqa: BLE001 - it is for people, and the poll is not
-            log.warning("What was seen of %s was not stored: %s", self._watch.consumer, sightings.shown(error))
+            log.warning("What was seen of %s was not stored: %s", self.watch.consumer, sightings.shown(error))
 
     def _see(
         self,
@@ -232,19 +232,19 @@ class PollSight:
         now_ms: int,
     ) -> ConsumerSighting:
         found = []
-        for table in self._watch.sources:
+        for table in self.watch.sources:
             history = histories.get(table.source)
             if history is not None:
-                skips = skips_changes(table.settings(self._watch.settings))
-                look = Look(at_ms=now_ms, by=self._by, skips_changes=skips)
+                skips = skips_changes(table.settings(self.watch.settings))
+                look = Look(at_ms=now_ms, by=self.by, skips_changes=skips)
                 found.append(sightings.see_source(history, look, committed=positions.get(table.source)))
         return ConsumerSighting(
             consumer=consumer,
             dag_id=None,
             task_id=None,
-            iceberg_conn_id=self._iceberg_conn_id,
+            iceberg_conn_id=self.iceberg_conn_id,
             seen_at_ms=now_ms,
-            seen_by=self._by,
+            seen_by=self.by,
             sources=tuple(found),
         )
 

@@ -70,7 +70,7 @@ def gc(console: Console, options: CleanUpOptions) -> None:
         location=options.location,
         without_checkpoint=options.without_checkpoint,
     )
-    console.show([*_table_rows(plan), *_branch_rows(plan), *_file_rows(plan)])
+    console.show([*_judged_rows(plan), *_file_rows(plan)])
     if plan.is_empty:
         console.say("Nothing to collect.")
         return
@@ -217,33 +217,23 @@ def _age_ms(days: float) -> int:
     return int(days * DAY_MS)
 
 
-def _table_rows(plan: CleanUpPlan) -> list[Row]:
-    judged: list[tuple[FoundIcdcTable, str]] = [*((table, "") for table in plan.tables), *plan.kept]
-    return [
-        {
-            "what": "table",
-            "name": table.name,
-            "consumer": table.consumer,
-            "created_at": format_time(table.made_at_ms),
-            "delete": "no" if reason else "yes",
-            "reason": reason or "no checkpoint names it",
-        }
-        for table, reason in judged
-    ]
+def _judged_rows(plan: CleanUpPlan) -> Iterator[Row]:
+    """Make one row per table and branch."""
+    for table, reason in (*((table, "") for table in plan.tables), *plan.kept):
+        yield _row("table", table, reason or "no checkpoint names it", is_deleted=not reason)
+    for branch, reason, removed in plan.branches:
+        yield _row("branch", branch, f"{reason}; {held(branch)}", is_deleted=removed)
 
 
-def _branch_rows(plan: CleanUpPlan) -> list[Row]:
-    return [
-        {
-            "what": "branch",
-            "name": branch.name,
-            "consumer": branch.consumer,
-            "created_at": format_time(branch.made_at_ms),
-            "delete": "yes" if removed else "no",
-            "reason": f"{reason}; {held(branch)}",
-        }
-        for branch, reason, removed in plan.branches
-    ]
+def _row(what: str, found: FoundIcdcTable | FoundBranch, reason: str, *, is_deleted: bool) -> Row:
+    return {
+        "what": what,
+        "name": found.name,
+        "consumer": found.consumer,
+        "created_at": format_time(found.made_at_ms),
+        "delete": "yes" if is_deleted else "no",
+        "reason": reason,
+    }
 
 
 def _file_rows(plan: CleanUpPlan) -> list[Row]:

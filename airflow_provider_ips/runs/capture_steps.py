@@ -5,7 +5,7 @@
     kind of capture   plans                             before it publishes
     NewRange          what came since the checkpoint    becomes the pending capture; an empty one is settled
     RepeatedRange     what this run captured before     writes nothing, because the checkpoint has the range already
-    DetachedRange   what the run was triggered with   writes nothing, because it is in no checkpoint
+    DetachedRange     what the run was triggered with     writes nothing, because it is in no checkpoint
 
 The order decides what a crash leaves: whatever can be refused is refused before anything is written, and the checkpoint
 has the range before the first ICDC table exists, so that a retry finds it again.
@@ -155,15 +155,11 @@ def _rules(request: CaptureRequest, source: PlannedSource) -> str:
     return rules_of(request, source.table.source, source.settings, is_first=source.start is None)
 
 
-def _mark(request: CaptureRequest, source: PlannedSource) -> str:
+def mark(request: CaptureRequest, source: PlannedSource) -> str:
+    """Identify what a source's plan selects, by which settings, and how it is read."""
     from airflow_provider_ips.iceberg.icdc.metadata import read_as
 
     return selection_mark(_rules(request, source), source.plan, read_as(source.history))
-
-
-def marks(request: CaptureRequest, sources: Sequence[PlannedSource]) -> list[str]:
-    """Identify what each source's plan selects, by which settings, and how it is read."""
-    return [_mark(request, source) for source in sources]
 
 
 def _new_range(request: CaptureRequest, source: PlannedSource, capture_id: str, *, has_tables: bool) -> SourceRange:
@@ -180,7 +176,7 @@ def _new_range(request: CaptureRequest, source: PlannedSource, capture_id: str, 
         icdc_table=table_name("") if has_tables else None,
         before_table=table_name("before") if has_tables and source.settings.captures_changes else None,
         attempted=source.uncommitted.first_end,
-        selection=_mark(request, source),
+        selection=mark(request, source),
         held=has_tables and request.holds_source,
     )
 

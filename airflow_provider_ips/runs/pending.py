@@ -30,7 +30,7 @@ from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
 from airflow_provider_ips.runs.capture_steps import (
     CaptureKind,
     PlannedSource,
-    marks,
+    mark,
     pending_capture,
     plan_sources,
     publish,
@@ -43,32 +43,32 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NewRange(CaptureKind):
     """What came since the checkpoint: it becomes the pending capture, or is settled if nothing came."""
 
-    request: CaptureRequest
-    store: CheckpointStore
-    checkpoint: Checkpoint | None
-    now_ms: int
-    refuse_if_set_back: Callable[[], None]
-    """Raises where a table shows that the checkpoint is not the consumer's newest one."""
+    run: PendingRun
 
-    refuse_new_range: Callable[[], None]
-    """Raises where a new range would be wrong for this run, such as after its job has begun."""
+    @property
+    def request(self) -> CaptureRequest:  # type: ignore[override]
+        return self.run.request
+
+    @property
+    def _checkpoint(self) -> Checkpoint | None:
+        return self.run.checkpoint
 
     @property
     def capture_id(self) -> str:
         """Name it by the checkpoint's revision, too: a run that was superseded may capture another range."""
-        return new_capture_id(self.checkpoint, consumer=self.request.consumer, run=self.request.run)
+        return new_capture_id(self._checkpoint, consumer=self.request.consumer, run=self.request.run)
 
     def plan(self, history: IcebergSource, table: SourceTable, settings: CaptureSettings) -> PlannedSource:
         """Start at the committed position, and include captures that were never committed."""
-        committed = None if self.checkpoint is None else self.checkpoint.position_of(table.source)
-        if self.checkpoint is not None and committed is None:
+        committed = None if self._checkpoint is None else self._checkpoint.position_of(table.source)
+        if self._checkpoint is not None and committed is None:
             changes = settings.captures_changes
-            self._refuse_renamed(self.checkpoint, table.source, history.table_uuid, changes=changes)
-        uncommitted = UncommittedCaptures.of(self.checkpoint, table.source)
+            self._refuse_renamed(self._checkpoint, table.source, history.table_uuid, changes=changes)
+        uncommitted = UncommittedCaptures.of(self._checkpoint, table.source)
         plan_range = plan_full if self.request.run_request.kind is RunKind.FULL else plan_capture
         wanted = self.request.run_request.settings(settings)
         plan = with_evidence(
@@ -111,35 +111,37 @@ class NewRange(CaptureKind):
 
     def check(self, sources: Sequence[PlannedSource]) -> Sequence[PlannedSource]:
         """Refuse a new range where the run may not have one. An empty one after a position does no harm."""
-        refuse_after_replay(self.checkpoint, [source.plan for source in sources])
+        refuse_after_replay(self._checkpoint, [source.plan for source in sources])
         for source in sources:
             if source.settings.full_refresh_above is None:  # such a job comes out the same with rows it had before
-                refuse_after_full_refresh(self.checkpoint, source.table.source, source.plan)
+                refuse_after_full_refresh(self._checkpoint, source.table.source, source.plan)
         is_settled = self._is_settled(sources)
         # A consumer that starts at the head of a table would skip what came since a checkpoint that was lost.
         if not is_settled or any(source.start is None for source in sources):
-            self.refuse_if_set_back()
+            self.run.refuse_if_set_back()
         if not is_settled:
-            self.refuse_new_range()
+            self.run.refuse_new_range()
         return sources
 
     def before_publish(self, sources: Sequence[PlannedSource], ranges: Sequence[SourceRange]) -> bool:
         """Make it the pending capture, or move the checkpoint past an empty range at once."""
         if not self._is_settled(sources):
-            pending = pending_capture(self.request, self.capture_id, ranges, self.now_ms)
+            pending = pending_capture(self.request, self.capture_id, ranges, self.run.now_ms)
             write_over(
-                self.store, self.checkpoint, begin(self.checkpoint, consumer=self.request.consumer, pending=pending)
+                self.run.store,
+                self._checkpoint,
+                begin(self._checkpoint, consumer=self.request.consumer, pending=pending),
             )
             return False
         write_over(
-            self.store,
-            self.checkpoint,
+            self.run.store,
+            self._checkpoint,
             settle_empty(
-                self.checkpoint,
+                self._checkpoint,
                 consumer=self.request.consumer,
                 run=self.request.run,
                 ranges=ranges,
-                now_ms=self.now_ms,
+                now_ms=self.run.now_ms,
                 history_length=self.request.history_length,
             ),
         )
@@ -148,7 +150,9 @@ class NewRange(CaptureKind):
     def _is_settled(self, sources: Sequence[PlannedSource]) -> bool:
         """Move past an empty range without a commit, so that snapshot expiry does not overtake an idle consumer."""
         is_empty = all(source.plan.is_empty and not source.uncommitted for source in sources)
-        return is_empty and self.request.skip_if_empty and (self.checkpoint is None or self.checkpoint.pending is None)
+        return (
+            is_empty and self.request.skip_if_empty and (self._checkpoint is None or self._checkpoint.pending is None)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +201,7 @@ class RepeatedRange(CaptureKind):
 
     def other_selection(self, sources: Sequence[PlannedSource]) -> str:
         """Identify what is selected now; empty if it is what the earlier attempt selected, and read the same way."""
-        now = marks(self.request, sources)
+        now = [mark(self.request, source) for source in sources]
         before = [self._by_source[source.table.source].selection for source in sources]
         return "" if now == before else digest(*now)
 
@@ -220,7 +224,11 @@ class PendingRun:
     resolution: Fresh | Retry | Replay
     now_ms: int
     refuse_if_set_back: Callable[[], None] = lambda: None
+    """Raises where a table shows that the checkpoint is not the consumer's newest one."""
+
     refuse_new_range: Callable[[], None] = lambda: None
+    """Raises where a new range would be wrong for this run, such as after its job has begun."""
+
     has_work_ahead: Callable[[], bool] = lambda: True
     """Whether tasks after this one will run; asked of a replay only."""
 
@@ -274,14 +282,7 @@ class PendingRun:
             write_over(self.store, self.checkpoint, begin_replay(self.checkpoint, replay))
 
     def _capture_new(self) -> CaptureRecord:
-        kind = NewRange(
-            request=self.request,
-            store=self.store,
-            checkpoint=self.checkpoint,
-            now_ms=self.now_ms,
-            refuse_if_set_back=self.refuse_if_set_back,
-            refuse_new_range=self.refuse_new_range,
-        )
+        kind = NewRange(self)
         sources = plan_sources(self.request, self.catalog, kind, saw=self.saw)
         return self._with_advice(publish(self.request, self.catalog, kind, sources), sources)
 

@@ -69,7 +69,7 @@ def see_source(
         seen_by=look.by,
         table=live_volume(history.head),
         head=head_position(history),
-        committed=None if committed is None else replace(committed, evidence=None, extra={}),
+        committed=_bare(committed),
         lag=UNKNOWN_LAG,
         skips_changes=look.skips_changes,
     )
@@ -93,7 +93,7 @@ def unseen_source(source: Source, look: Look, *, committed: Position | None, pro
         seen_by=look.by,
         head=None,
         table=UNKNOWN_VOLUME,
-        committed=None if committed is None else replace(committed, evidence=None, extra={}),
+        committed=_bare(committed),
         lag=UNKNOWN_LAG,
         problem=problem[:MAX_WORDS],
         skips_changes=look.skips_changes,
@@ -118,6 +118,11 @@ def with_pending(
         runway_until_ms=after.runway_until_ms,
     )
     return replace(seen, pending=pending)
+
+
+def _bare(position: Position | None) -> Position | None:
+    """A position without what only a capture needs."""
+    return None if position is None else replace(position, evidence=None, extra={})
 
 
 def lag_of(after: Sequence[SnapshotFacts], *, skips_changes: bool) -> Lag:
@@ -345,5 +350,4 @@ def _moved(seen: SourceSighting, to: Position) -> SourceSighting:
 
 def _unknown(seen: SourceSighting, committed: Position | None) -> SourceSighting:
     """A source whose position has moved to where its lag was not counted."""
-    position = None if committed is None else replace(committed, evidence=None, extra={})
-    return replace(seen, committed=position, lag=UNKNOWN_LAG, runway_until_ms=None, gap=None, pending=None)
+    return replace(seen, committed=_bare(committed), lag=UNKNOWN_LAG, runway_until_ms=None, gap=None, pending=None)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow_provider_ips.core.backfill.chunks import Chunk, Unit
 from airflow_provider_ips.core.backfill.column_values import ChunkValues
 from airflow_provider_ips.core.errors import InputError, SourceError
 from airflow_provider_ips.core.history.selections import CapturePlan
 from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.json_fields import JsonObject, Stored, Words
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import UNKNOWN_VOLUME, Volume
 from airflow_provider_ips.core.requests.detached import plan_detached
@@ -25,22 +26,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class Stage(JsonObject):
     """A table of a later stage: what the filter, or the values of a range, select there, or why that is unknown."""
 
     table: str
     partitions: int | None = None
-    volume: Volume = UNKNOWN_VOLUME
-    unknown: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Write it as part of the XCom ``backfill``. ``None`` is unknown, never zero."""
-        return {
-            "table": self.table,
-            "partitions": self.partitions,
-            **self.volume.to_json(),
-            "unknown": self.unknown,
-        }
+    volume: Annotated[Volume, Stored(inline=True)] = UNKNOWN_VOLUME
+    unknown: Words = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
