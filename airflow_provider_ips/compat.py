@@ -51,23 +51,26 @@ NEVER_STARTED: Final = "skipped" if HAS_3_3 else "success"
 
 def refuse_variable_store() -> None:
     """Refuse checkpoints in Variables where an outage would look like a first run."""
-    if not HAS_3_3:
-        raise UnsupportedVersionError(
-            f"checkpoint_store='variable' needs Airflow 3.3, and this is {airflow_version}",
-            consequence="There a task cannot list Variables: an outage would look like a first run, which processes "
-            "whole tables again",
-            remedy="leave checkpoint_store out, or set it to 'iceberg'",
-        )
+    _refuse_below_3_3(
+        "checkpoint_store='variable'",
+        "There a task cannot list Variables: an outage would look like a first run, which processes whole tables again",
+        "leave checkpoint_store out, or set it to 'iceberg'",
+    )
 
 
 def refuse_partition_events() -> None:
     """Refuse events of partitions where a task cannot choose their keys."""
+    _refuse_below_3_3(
+        "partition_events=True",
+        "There a task cannot choose the partition keys of its events, and none would be sent",
+        "leave partition_events out: the target then has one event, which lists the sources' ranges",
+    )
+
+
+def _refuse_below_3_3(what: str, consequence: str, remedy: str) -> None:
     if not HAS_3_3:
-        raise UnsupportedVersionError(
-            f"partition_events=True needs Airflow 3.3, and this is {airflow_version}",
-            consequence="There a task cannot choose the partition keys of its events, and none would be sent",
-            remedy="leave partition_events out: the target then has one event, which lists the sources' ranges",
-        )
+        problem = f"{what} needs Airflow 3.3, and this is {airflow_version}"
+        raise UnsupportedVersionError(problem, consequence=consequence, remedy=remedy)
 
 
 def task_state_of(context: Context) -> Any | None:  # noqa: ANN401 - Airflow's

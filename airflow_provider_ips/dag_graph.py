@@ -140,11 +140,11 @@ def capture_of_consumer(consumer: str | None, dag: DAG) -> Operator | None:
     """The capture that owns a consumer; None without a consumer, or if it belongs to another DAG."""
     if consumer is None:
         return None
-    return next((task for task in dag.tasks if is_capture(task) and _owns(task, consumer)), None)
+    return next((task for task in dag.tasks if is_capture(task) and owns(task, consumer)), None)
 
 
-def _owns(capture: Operator, consumer: str) -> bool:
-    """Whether a capture has this consumer, or one of its mapped instances has: ``<dag_id>.<task_id>.<source>``."""
+def owns(capture: Any, consumer: str) -> bool:  # noqa: ANN401 - an operator, also as Airflow stores it
+    """Whether a task has this consumer, or one of its mapped instances has: ``<dag_id>.<task_id>.<source>``."""
     name = argument(capture, "consumer")
     default = f"{capture.dag_id}.{capture.task_id}"
     is_instance = not name and capture.is_mapped and consumer.startswith(f"{default}.")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow_provider_ips import dag_graph
 from airflow_provider_ips.assets.uris import SCHEME, TableUri
 from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore, database_errors
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
@@ -183,12 +184,7 @@ def _commits_after(dag: SerializedDAG, capture: Any) -> Iterator[Any]:  # noqa: 
 
 
 def _capture_of(dag: SerializedDAG | None, consumer: str) -> Any | None:  # noqa: ANN401 - an operator as Airflow stores it
-    for task in () if dag is None else dag.tasks:
-        named, default = getattr(task, "consumer", None), f"{task.dag_id}.{task.task_id}"
-        is_instance = not named and task.is_mapped and consumer.startswith(f"{default}.")
-        if is_instance or consumer == (named or default):
-            return task
-    return None
+    return next((task for task in (() if dag is None else dag.tasks) if dag_graph.owns(task, consumer)), None)
 
 
 def _targets(commit: Any) -> Iterator[Source]:  # noqa: ANN401 - an operator as Airflow stores it
