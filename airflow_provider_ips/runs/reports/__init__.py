@@ -210,8 +210,9 @@ def xcoms_of(
         yield from positions_of(source)
         bounds = {f"{source.key}.{side}.{column}": None for column in settings.range_columns for side in SIDES}
         yield from {**bounds, **dict(_bounds(source))}.items()
-    # Airflow's UI makes numbers of texts that are all digits, and rounds them; within a list it leaves them alone.
-    yield "positions", [dict(positions_of(source)) for source in record.sources]
+    # Airflow's UI makes numbers of texts of digits and rounds them, and folds lists. Any other text it shows as it is.
+    found = (position for source in record.sources for position in positions_of(source))
+    yield "positions", ", ".join(f"{key} = {snapshot or 'none'}" for key, snapshot in found)
     yield "capture_id", record.capture_id
     yield "capture", record.to_json()
 
