@@ -29,7 +29,7 @@ DONE ?=
 OWN_TARGETS := apply browser cascades components cookbook dbt demo docs_site examples/test_patterns.py lineage metrics playback topology triggerer
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-task bench-far bench-watch bench-watch-dag bench-pages bench-branches bench-state bench-metrics compare quick test test-apply test-components test-triggerer test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-metrics test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
+.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-task bench-far bench-watch bench-watch-dag bench-pages bench-branches bench-state bench-many bench-metrics compare quick test test-apply test-components test-triggerer test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-metrics test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ bench-watch: env ## 200 watched tables on one triggerer: its loop's lag, calls t
 
 bench-watch-dag: env ## one look of ips_watch at 500 tables with 1,000 consumers: loads, Variables, under 60 s (a minute)
 	@python -m benchmarks.watch_dag
+
+bench-many: env ## hours of 500 consumers on one deployment: database, scheduler and API server beside twins (MANY_ARGS='--consumers 50')
+	@python -m benchmarks.many $(MANY_ARGS)
 
 bench-metrics: env ## what metrics add to a capture, by StatsD and OpenTelemetry: less than 5 ms (a minute)
 	@python -m benchmarks.metrics

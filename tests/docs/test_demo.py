@@ -10,7 +10,7 @@ import pytest
 
 from scripts.demo_days import DAYS_OFFLINE, OFFLINE_VIEWS, SOURCE, WINDOW_DAYS, Days
 from scripts.demo_report import Day, Reading, drawing, share, table
-from scripts.demo_targets import INCREMENTAL, PLAIN, DemoFailedError, compare, recomputed
+from scripts.demo_targets import INCREMENTAL, PLAIN, DemoFailedError, Recomputation, compare
 from scripts.lake import Lake
 from scripts.terminal import SECONDS_BETWEEN_LINES, Progress
 from scripts.wide_events import create_wide_table, day_of_wide_events, measured
@@ -80,9 +80,9 @@ def test_the_recomputation_is_what_plain_python_makes_of_a_payload():
 
 def test_the_demo_counts_what_only_the_lookback_lost(lake):
     catalog, days = lake
-    everything = recomputed(catalog)
+    everything = Recomputation(catalog).rows()
     make_targets(catalog, plain=within(everything, days), incremental=everything)
-    verdict = compare(catalog, days.day(0))
+    verdict = compare(catalog, days.day(0), everything)
     assert (verdict.rows, verdict.lost) == (everything.num_rows, OFFLINE_VIEWS)
 
 
@@ -90,11 +90,26 @@ def test_the_demo_counts_what_only_the_lookback_lost(lake):
 def test_the_demo_fails_when_a_target_differs(lake, broken):
     """A demo that cannot fail shows nothing: a row too few in either target is found."""
     catalog, days = lake
-    targets = {PLAIN: within(recomputed(catalog), days), INCREMENTAL: recomputed(catalog)}
+    everything = Recomputation(catalog).rows()
+    targets = {PLAIN: within(everything, days), INCREMENTAL: everything}
     targets[broken] = targets[broken].slice(1)
     make_targets(catalog, plain=targets[PLAIN], incremental=targets[INCREMENTAL])
     with pytest.raises(DemoFailedError, match=f"the target of {broken} differs"):
-        compare(catalog, days.day(0))
+        compare(catalog, days.day(0), everything)
+
+
+def test_a_recomputation_that_began_early_reads_each_file_once_and_holds_all_rows(lake):
+    """The demo begins it beside its first run, before the last days have arrived."""
+    catalog, days = lake
+    early, read = Recomputation(catalog), []
+    early.read(lambda number, of: read.append(number))
+    source = catalog.load_table(SOURCE)
+    days.arrive(source)
+
+    rows = early.rows(lambda number, of: read.append(number))
+
+    assert rows.equals(Recomputation(catalog).rows())
+    assert len(read) == len(list(catalog.load_table(SOURCE).scan().plan_files()))
 
 
 def reading(rows):
