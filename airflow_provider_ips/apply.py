@@ -199,7 +199,7 @@ def _state(
     if before is not None and not (isinstance(captured, str) and _is_complete(spark, captured)):
         raise ApplyError(
             f"{captured} may lack rows that are in `before` and did not change",
-            consequence="They would be taken for deleted",
+            consequence="They would be treated as deleted",
             remedy='set on_superset="complete" on the capture and pass its table by name, or pass source=',
         )
     return rows

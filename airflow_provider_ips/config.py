@@ -28,7 +28,7 @@ class Option:
     version_added: str = "0.1.0"
 
     def read(self) -> str:
-        """Read the value as text."""
+        """Read the value as a string."""
         from airflow.sdk.configuration import conf
 
         return str(conf.get(SECTION, self.name, fallback=self.default))
@@ -73,7 +73,7 @@ CAPTURE_MODE: Final = Option(
     example="BRANCH",
     description=(
         "How captures that name no ``capture_mode`` hand over their rows: ``ICDC``, as tables of their own,\n"
-        "``BRANCH``, as branches of their sources, or ``RANGE``, as ranges that Spark reads by itself.\n"
+        "``BRANCH``, as branches of their sources, or ``RANGE``, as ranges that Spark reads directly.\n"
     ),
 )
 LEASE: Final = Option(

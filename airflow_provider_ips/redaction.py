@@ -1,4 +1,4 @@
-r"""What no message may show: secrets in texts that libraries and servers write.
+r"""What no message may show: secrets in messages that libraries and servers write.
 
 Known secrets are the values of a connection. They are found however they are spelled, and patterns find others.
 
@@ -42,14 +42,14 @@ _ESCAPES: Final[tuple[Callable[[str], str], ...]] = (
     lambda text: quote(_bytes(text)),
     lambda text: quote_plus(_bytes(text)),
     lambda text: repr(text)[1:-1],
-    lambda text: repr('"' + text)[2:-1],  # as in a text that holds both kinds of quotes
+    lambda text: repr('"' + text)[2:-1],  # as in a string that holds both kinds of quotes
     lambda text: repr(_bytes(text))[2:-1],
     lambda text: json.dumps(text)[1:-1],
     lambda text: json.dumps(text)[1:-1].replace("/", r"\/"),
     lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
     html.escape,
 )
-"""How a text is written within URLs, Python's and JSON's texts, and pages; also twice: a request's body in an error."""
+"""How a string is written in URLs, literals of Python and JSON, and pages; also twice: a request's body in an error."""
 
 _LONGEST: Final = 20_000
 """Characters of a message that are looked at. Servers answer with whole pages, of which an error shows a line."""

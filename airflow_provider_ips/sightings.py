@@ -113,7 +113,7 @@ def _read(variables: VariableAccess, key: str, parse: Callable[[str], S]) -> S |
 
 
 def _parsed(text: object, parse: Callable[[str], S]) -> S | None:
-    """A sighting that is damaged, masked or of another release is as good as none: the next one takes its place."""
+    """A sighting that is damaged, masked or of another release counts as none: the next one replaces it."""
     try:
         return parse(text) if isinstance(text, str) else None
     except PARSE_ERRORS:

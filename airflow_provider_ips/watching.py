@@ -64,7 +64,7 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def is_outage(error: Exception) -> bool:
-    """Whether an error may pass by itself. A problem of the tables, the parameters or the checkpoint does not."""
+    """Whether an error may pass without anyone acting. A problem with tables, parameters or the checkpoint does not."""
     if isinstance(error, IpsError):
         return not error.is_permanent
     return isinstance(error, OSError)

@@ -1,7 +1,7 @@
 """The URI of a table: ``iceberg://<connection>/<namespace>/…/<table>``, with ``?branch=`` for a branch other than main.
 
 Every table and branch of a connection has exactly one URI, and no two share one: each part is percent-encoded, so that
-no character of a name can be taken for a separator. Case is kept, because connections and catalogs distinguish it.
+no character of a name can be mistaken for a separator. Case is kept, because connections and catalogs distinguish it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ IpsError                        the root; always says what happened, why it matt
 ├── CheckpointError             the checkpoint cannot be read, trusted or moved
 │   ├── DamagedCheckpointError  the document is not what was written
 │   ├── CheckpointConflictError another run or writer got there first
-│   │   └── ActiveRunError      … and is still at work
+│   │   └── ActiveRunError      … and is still running
 │   └── StoreUnavailableError   the store did not answer, so it is not known whether there is a checkpoint
 ├── EvidenceError               a commit without proof that the work between capture and commit succeeded
 └── CatalogError                the catalog or the storage refused or failed
@@ -29,7 +29,7 @@ class IpsError(Exception):
     """What happened, why it matters, and what to do about it, in that order."""
 
     is_permanent: ClassVar[bool] = True
-    """Whether the same task would fail in the same way again, until somebody does something about it."""
+    """Whether the same task would fail in the same way again, until someone does something about it."""
 
     def __init__(self, problem: str, *, consequence: str = "", remedy: str = "") -> None:
         self.problem = problem
@@ -47,7 +47,7 @@ class IpsError(Exception):
         return "\n".join(parts)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the keyword-only arguments too, which exceptions do not do by themselves."""
+        """Pickle the keyword-only arguments too, which exceptions do not do on their own."""
         return (_rebuild, (type(self), self.problem, self.consequence, self.remedy))
 
 
@@ -99,7 +99,7 @@ class CheckpointConflictError(CheckpointError):
 
 
 class ActiveRunError(CheckpointConflictError):
-    """Another run or writer got there first, and is still at work: once it has ended, this one can begin."""
+    """Another run or writer got there first, and is still running: once it has ended, this one can begin."""
 
     is_permanent = False
 

@@ -131,7 +131,7 @@ def digest(*parts: str, length: int = 16) -> str:
 
 
 def readable(text: str, *, limit: int) -> str:
-    """Reduce a text to what every catalog accepts: lower case letters, digits and underscores, a letter first."""
+    """Reduce a string to what every catalog accepts: lower case letters, digits and underscores, a letter first."""
     cleaned = _UNREADABLE.sub("_", text.lower()).strip("_")
     if not cleaned or not cleaned[0].isalpha():
         cleaned = f"t_{cleaned}".rstrip("_")
@@ -190,9 +190,9 @@ class CapturedBranch:
 
 @dataclass(frozen=True, slots=True)
 class CapturedRange:
-    """A range that an engine reads from the source by itself, and the name that stands for it in records.
+    """A range that an engine reads directly from the source, and the name that stands for it in records.
 
-    No engine knows that name: a job that takes it for a table fails, where the source's own name would let it read all.
+    No engine knows that name: a job that reads it as a table fails, where the source's name would let it read all.
 
         db.t.ips_range_12_15      what was appended after snapshot 12, up to snapshot 15
         db.t.ips_range_to_15      all rows as of snapshot 15

@@ -5,7 +5,7 @@ A field is a key of the same name, in the order of the class. An annotation says
     class Range(JsonObject):
         source: Annotated[Source, Stored(inline=True)]        its keys are among those of the range
         to_inclusive: Annotated[Position, Stored("to")]       has another key
-        newest_id: SnapshotId | None                          is a text: a browser's numbers lose its last digits
+        newest_id: SnapshotId | None                          is a string: a browser's numbers lose its last digits
         kind: Kind                                            an enum, by its value
         mark: Annotated[str | None, Stored(omitted=True)] = None        has no key at its default
 
@@ -48,7 +48,7 @@ _repr.maxstring = _repr.maxother = 200
 
 
 def explain(error: Exception) -> str:
-    """Describe one of ``PARSE_ERRORS``, in a text that can be shown: a document may hold half a character."""
+    """Describe one of ``PARSE_ERRORS``, as a string that can be shown: a document may hold half a character."""
     described = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
     return described.encode(errors="backslashreplace").decode()
 
@@ -253,16 +253,16 @@ def _wrong(where: str, value: object, wanted: str) -> TypeError:
 
 
 def _read_words(where: str, value: object) -> str:
-    """Refuse lone surrogates, too: such a text can be in JSON, and cannot be stored, shown or hashed."""
+    """Refuse lone surrogates, too: such a string can be in JSON, and cannot be stored, shown or hashed."""
     if not isinstance(value, str):
-        raise _wrong(where, value, "a text")
+        raise _wrong(where, value, "a string")
     value.encode()
     return value
 
 
 def _read_text(where: str, value: object) -> str:
     if value == "":
-        raise _wrong(where, value, "a text")
+        raise _wrong(where, value, "a string")
     return _read_words(where, value)
 
 
@@ -281,7 +281,7 @@ def _read_flag(where: str, value: object) -> bool:
 def _read_id(where: str, value: Any) -> int:  # noqa: ANN401 - JSON
     is_id = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= len(str(_LIMIT))
     if not is_id or int(value) >= _LIMIT:
-        raise _wrong(where, value, "a snapshot id as a text of digits")
+        raise _wrong(where, value, "a snapshot id as a string of digits")
     return int(value)
 
 
@@ -289,7 +289,7 @@ def _read_scalar(where: str, value: object) -> Any:  # noqa: ANN401 - of a colum
     if isinstance(value, str):
         return _read_words(where, value)
     if value is not None and not isinstance(value, int | float):
-        raise _wrong(where, value, "a text or a number")
+        raise _wrong(where, value, "a string or a number")
     return value
 
 
@@ -298,10 +298,10 @@ def _as_it_is(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 Words = Annotated[str, Form(_as_it_is, _read_words)]
-"""A text that may be empty; a plain ``str`` may not."""
+"""A string that may be empty; a plain ``str`` may not."""
 
 SnapshotId = Annotated[int, Form(str, _read_id)]
-"""A text of digits in JSON: a browser's numbers lose the last digits of an id."""
+"""A string of digits in JSON: a browser's numbers lose the last digits of an id."""
 
 MapIndex = Annotated[int, Form(_as_it_is, partial(_read_number, least=-1))]
 

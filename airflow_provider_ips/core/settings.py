@@ -69,7 +69,7 @@ class CaptureSettings:
 
     @property
     def selection_rules(self) -> str:
-        """The settings that choose which rows of a given range are captured, as one text: the same for equal settings.
+        """The settings that choose which rows of a given range are captured, as one string: equal for equal settings.
 
         Not among them: limits and ``on_gap``, which choose the range, and settings that only refuse or describe.
         """
@@ -132,7 +132,7 @@ def source_keys(source: SourceTable, settings: CaptureSettings) -> list[str]:
 
 
 def range_keys(source: SourceTable) -> list[str]:
-    """The further XCom keys of a source in mode RANGE: Spark's options, and the same as one text."""
+    """The further XCom keys of a source in mode RANGE: Spark's options, and the same as one string."""
     return [f"{source.xcom_key}.{name}" for name in ("options", "options_json")]
 
 
@@ -249,7 +249,7 @@ def _positive(name: str, value: object) -> None:
 
 
 def refuse_for_range(settings: CaptureSettings, *, has_filter: bool = False) -> None:
-    """Refuse settings by which the captured rows cannot be a range that an engine reads by itself.
+    """Refuse settings by which the captured rows cannot be a range that an engine reads directly.
 
     :param has_filter: only some partitions are to be captured
     """
@@ -262,7 +262,7 @@ def refuse_for_range(settings: CaptureSettings, *, has_filter: bool = False) -> 
     if found:
         raise InputError(
             f"capture_mode='RANGE' does not go with {' and '.join(found)}",
-            consequence="Engines read all that was appended between two snapshots. They have no words for less, or for "
+            consequence="Engines can read all that was appended between two snapshots, but neither a part of it nor "
             "what was changed or removed",
             remedy=f"use {OTHER_MODES}",
         )

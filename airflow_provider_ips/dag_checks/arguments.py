@@ -46,13 +46,13 @@ def check_mode(capture: CaptureTask) -> None:
         raise InputError(
             f"{' and '.join(wrong)} contradict capture_mode={capture.capture_mode!r}",
             consequence="A branch is where its source is, and holds files for a time; an ICDC table has a place of its "
-            "own, and holds none without hold_source; a range is nothing but two snapshots of the source",
+            "own, and holds none without hold_source; a range is only two snapshots of the source",
             remedy=f"leave out {' and '.join(wrong)}, or choose another mode",
         )
 
 
 def check_range(capture: CaptureTask, settings: Iterable[CaptureSettings]) -> None:
-    """Refuse a capture in mode RANGE whose rows no engine could read by itself."""
+    """Refuse a capture in mode RANGE whose rows no engine could read directly."""
     if capture.capture_mode == "RANGE":
         for each in settings:
             refuse_for_range(each, has_filter=capture.backfill_partitions is not None)
@@ -71,7 +71,7 @@ def refuse_stable_name(given: Mapping[str, object]) -> None:
 
 
 def check_names(capture: CaptureTask) -> None:
-    """Refuse names that are empty or not texts. All but the connection may be left out."""
+    """Refuse names that are empty or not strings. All but the connection may be left out."""
     for name in _NAMES:
         value = getattr(capture, name)
         may_be_left_out = name != "iceberg_conn_id"
@@ -81,7 +81,7 @@ def check_names(capture: CaptureTask) -> None:
             raise InputError(
                 f"{name}={value!r} is not a name",
                 consequence="Nothing could be found under it",
-                remedy=f"set {name} to a text" + (", or leave it out" if may_be_left_out else ""),
+                remedy=f"set {name} to a non-empty string" + (", or leave it out" if may_be_left_out else ""),
             )
         if name == "icdc_namespace":
             _check_namespace(value)
@@ -198,7 +198,7 @@ def _task_id_of(value: object, accepts: Callable[[object], bool] = lambda _: Tru
 
 
 def _refuse_task_groups(entries: Iterable[object]) -> None:
-    """A task group can be iterated as a tuple can, so it would be taken for one."""
+    """A task group can be iterated as a tuple can, so it would be treated as one."""
     for group in (entry for entry in entries if isinstance(entry, TaskGroup)):
         raise InputError(
             f"require names the task group {group.group_id!r} as one entry",

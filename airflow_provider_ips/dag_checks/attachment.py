@@ -56,7 +56,7 @@ def attach(dag: DAG) -> None:
 
 
 def depend_on_capture(commit: CommitTask) -> None:
-    """Put a commit downstream of its capture, if that is defined by now."""
+    """Put a commit downstream of its capture, if that is already defined."""
     if commit._dag is None:  # noqa: SLF001 - the property raises where a task is made outside of a DAG
         return
     commit.capture_task_id = dag_graph.sibling_id(commit.capture_task_id, commit)

@@ -80,7 +80,7 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 
 def check_fire_and_forget(dag: DAG) -> None:
-    """Refuse a task whose success would be taken for that of a job which may still run."""
+    """Refuse a task whose success says nothing about its job, which may still be running."""
     known = {**dict(parse_operators(OPERATORS)), **dict(parse_operators(config.FIRE_AND_FORGET.read()))}
     for pair in dag_graph.pairs(dag):
         if pair.commit.verify_target is not None:

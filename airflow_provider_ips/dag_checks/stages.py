@@ -63,7 +63,7 @@ def _changed_tables(dag: DAG) -> Iterator[tuple[Source, str, str]]:
 
 
 def _captured_sources(dags: Iterable[DAG]) -> Iterator[tuple[str, SourceTable, CaptureSettings]]:
-    """What captures take by themselves. Chunks are captured by a plan, which knows what changed."""
+    """What captures take on their own. Chunks are captured by a plan, which knows what changed."""
     for dag in dags:
         for task in dag.tasks:
             if dag_graph.is_capture(task) and not dag_graph.may_take_chunk(task):

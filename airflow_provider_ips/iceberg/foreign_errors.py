@@ -170,11 +170,11 @@ _BY_STATUS: Final = {
     419: "check the credential or token in the connection: it has expired",
 }
 _TRANSIENT: Final = (
-    "retry the task: the catalog did not answer, or failed by itself; if that does not help, look at the catalog's "
+    "retry the task: the catalog did not answer, or had a failure; if that does not help, look at the catalog's "
     "log, and check that tasks can reach its address in the connection"
 )
 _STORAGE_TRANSIENT: Final = (
-    "retry the task: the storage did not answer, or failed by itself; if that does not help, check that tasks can "
+    "retry the task: the storage did not answer, or had a failure; if that does not help, check that tasks can "
     "reach the endpoint in the connection"
 )
 _RIGHTS: Final = (

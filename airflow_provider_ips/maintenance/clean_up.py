@@ -148,7 +148,7 @@ def _judged_branches(
         if branch.held_until_ms < now_ms():
             yield branch, "its lease has ended", True
         elif by.problem or not by.has_checkpoint:
-            yield branch, by.problem or "its consumer has no checkpoint here, and its lease goes on", False
+            yield branch, by.problem or "its consumer has no checkpoint here, and its lease has not ended", False
         elif branch.name in by.tables:
             yield branch, "a checkpoint names it", False
         elif branch.made_at_ms >= before_ms:

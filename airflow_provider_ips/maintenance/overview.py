@@ -62,12 +62,12 @@ def _awaited(checkpoint: Checkpoint) -> PendingCapture | None:
 
 
 def _problem_of(checkpoint: Checkpoint, run: RunIdentity, state: str | None, server: Server | None) -> str | None:
-    """Say why a capture will not be committed; None while its run is at work."""
+    """Say why a capture will not be committed; None while its run is active."""
     from airflow.configuration import conf
 
     here = conf.get("api", "base_url", fallback="") or None
     if server is None or run.deployment not in (None, here):
-        return "captured and not committed; whether the run is still at work is not known here"
+        return "captured and not committed; whether the run is still active is not known here"
     if state in ("queued", "running"):
         return None
     if checkpoint.pending is None:

@@ -29,7 +29,7 @@ class IpBackfillOperator(BackfillTask, SkipMixin):
     Plan a backfill of one table in bounded chunks, for a task group that is expanded over them.
 
     Every instance of the group captures one chunk, detached from the live checkpoint, processes and commits it. So the
-    grid shows the progress, a chunk that failed is cleared by itself, and live runs continue meanwhile.
+    grid shows the progress, a chunk that failed can be cleared alone, and live runs continue meanwhile.
 
     Returns the chunks, and pushes the XCom ``backfill``: the request, and for each chunk and stage the partitions,
     files and bytes.
@@ -41,7 +41,7 @@ class IpBackfillOperator(BackfillTask, SkipMixin):
     :param iceberg_conn_id: The :ref:`Iceberg connection id<howto/connection:iceberg>` of the catalog. (templated)
     :param partitions: A filter on partition columns: all live rows of these partitions, or of a range only the rows
         that were added to them. (templated)
-    :param since_snapshot: A snapshot id, as text: the range begins after it. (templated)
+    :param since_snapshot: A snapshot id, as a string: the range begins after it. (templated)
     :param since_time: An ISO timestamp with its zone: the range begins after the snapshot that was current then.
         (templated)
     :param until_snapshot: The last snapshot of the range; the default is the newest. (templated)

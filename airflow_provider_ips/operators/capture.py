@@ -68,7 +68,7 @@ class IpCaptureOperator(CaptureTask, SkipMixin):
         mapped capture adds its sources. A name that is given explicitly survives renaming. (templated)
     :param capture_mode: How the captured files are handed over: ``"ICDC"``, as tables of their own; ``"BRANCH"``
         (experimental), as branches of their sources, which hold the files until the commit, and need the right to
-        commit to the source; or ``"RANGE"`` (experimental), as ranges that Spark reads from the sources by itself,
+        commit to the source; or ``"RANGE"`` (experimental), as ranges that Spark reads directly from the sources,
         refused where it would read them otherwise. The default is ``[ips] capture_mode``, which is ``"ICDC"``.
     :param lease: How long branches hold files of the source at most; the default is ``[ips] lease``.
     :param hold_source: With ``"ICDC"``, have a branch of each source hold the captured files until the commit, or the

@@ -4,9 +4,9 @@
     has not ended                            Airflow counts it as queued or running          ACTIVE
     was marked failed, or timed out          its commit was skipped                          STOPPING, for 20 seconds
     was marked successful during its job     its commit was skipped, and no task before it   STOPPING, for 20 seconds
-    has ended by itself                      its commit failed, or a task before it          ENDED
+    has ended on its own                     its commit failed, or a task before it          ENDED
 
-Airflow skips the tasks that have not started when a run is stopped. If a run ends by itself because a task failed, the
+Airflow skips the tasks that have not started when a run is stopped. If a run ends on its own because a task failed, the
 commit is not skipped. Below 3.3 a run that is marked successful has only successful tasks instead: then its commit has
 succeeded although the checkpoint shows that it never ran.
 """
@@ -119,7 +119,7 @@ def is_queued_after(context: Context, other: RunIdentity) -> bool:
 def refuse_or_await_repeated_job(
     context: Context, request: CaptureRequest, checkpoint: Checkpoint | None, *, waits: bool
 ) -> None:
-    """Fail or wait while the job of the newest committed run, cleared without its capture, is at work again.
+    """Fail or wait while the job of the newest committed run, cleared without its capture, is running again.
 
     No document shows it: the job reads the same ICDC table as before, and its commit moves nothing.
     """
@@ -178,7 +178,7 @@ def active_run_error(request: CaptureRequest, pending: PendingCapture, activity:
             f"run {pending.run} {has_captured}, has not committed, and was stopped moments ago",
             consequence="Its processes may write until their next heartbeat",
             remedy=f"wait {LAST_HEARTBEAT.seconds} seconds and let this task run again, or trigger a new run; "
-            "on_active_run='wait' does so by itself",
+            "on_active_run='wait' does so automatically",
         )
     return ActiveRunError(
         f"run {pending.run} {has_captured}, has not committed, and is still active",

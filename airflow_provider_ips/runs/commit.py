@@ -152,7 +152,7 @@ def commit_capture(context: Context, task: CommitTask, *, icdc_retention: str, p
 
 def _refuse_other_element(context: Context, task: CommitTask, record: CaptureRecord) -> None:
     """
-    Refuse a record of sources, or of a consumer, that another index of the mapped task group has by now.
+    Refuse a record of sources, or of a consumer, that now belong to another index of the mapped task group.
 
         [a, b]   capture 0 has captured a
         [b, a]   the list has changed, job 0 is cleared and works for b: it is not evidence for a
@@ -170,8 +170,7 @@ def _refuse_other_element(context: Context, task: CommitTask, record: CaptureRec
         captured = ", ".join(other) or f"for consumer {record.consumer!r}"
         raise EvidenceError(
             f"{task.capture_task_id!r} has captured {captured}, and instance {context['ti'].map_index} of its "
-            f"mapped task group is for {', '.join(source.label for source in listed) if other else repr(consumer)} "
-            "by now",
+            f"mapped task group is now for {', '.join(source.label for source in listed) if other else repr(consumer)}",
             consequence="The tasks between may have worked for the other, and rows would be lost",
             remedy=f"clear {task.capture_task_id!r} with its downstream tasks",
         )

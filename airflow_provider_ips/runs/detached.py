@@ -88,7 +88,7 @@ class DetachedRange(CaptureKind):
     def _earlier_end(self, history: IcebergSource, table: SourceTable) -> Position | None:
         """Look at both tables: ``before`` is made first, so an attempt that died in between left that one only.
 
-        In mode RANGE none is made, and a run that is cleared captures up to the head of then.
+        In mode RANGE none is made, and a run that is cleared captures up to the head at that time.
         """
         from airflow_provider_ips.iceberg.icdc.earlier_attempt import earlier_end
         from airflow_provider_ips.iceberg.source.iceberg_source import position_at
@@ -132,7 +132,7 @@ class DetachedRange(CaptureKind):
         self.refuse_conflict(sources)
         follows_changes = any(source.settings.captures_changes for source in sources)
         refreshes = self.is_committed and self.request.run_request.kind is RunKind.FULL
-        # The chunks of a backfill run beside each other, and their job reads the rows as they are by then.
+        # The chunks of a backfill run beside each other, and their job reads the rows as they are when it runs.
         if self.store is not None and (follows_changes or refreshes) and self.request.chunk is None:
             read = self.store.read(self.request.consumer)  # a live run may have committed since the first look
             remembered = remember_detached(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MAX_LISTED_PARTITIONS: Final = 50
-"""How many partitions an event lists by itself. Each has its own event, and the count is always there."""
+"""How many partitions an event lists. Each has an event of its own, and the event has the number of all."""
 
 MAX_KEY_LENGTH: Final = 250
 """The size of Airflow's column for partition keys."""

@@ -38,10 +38,10 @@ TARGET_EVIDENCE: Final = (STAMP, MOVED_HEAD)
 SUCCESS: Final = "success"
 REMOVED: Final = "removed"
 BEGUN: Final = (SUCCESS, "running", "deferred", "up_for_reschedule", "awaiting_input")
-"""States of a task that has started, or has ended well, and does not start again by itself."""
+"""States of a task that has started, or has ended well, and does not start again on its own."""
 
 ENDED: Final = (SUCCESS, "failed", "skipped", "upstream_failed", REMOVED)
-"""States of a task that does not run any more by itself."""
+"""States of a task that does not run again on its own."""
 
 _NEXT_STEP: Final = {
     "skipped": "if its work is not needed for this commit, name the tasks that are by require=[…]; else clear it",
@@ -91,9 +91,9 @@ def demand_success(states: Mapping[str, str | None], *, run_id: str, commit: str
 def without_alternatives(states: Mapping[str, str | None], groups: Iterable[Collection[str]]) -> dict[str, str | None]:
     """Leave out tasks that have ended without success where another task of their group succeeded.
 
-    Each group is judged by itself, and what one of them demands is demanded:
+    Each group is judged on its own, and what one of them requires is required:
 
-        require=[("a", "b"), ("b", "c")]   a succeeded, b and c failed: b and c are demanded by the second group
+        require=[("a", "b"), ("b", "c")]   a succeeded, b and c failed: the second group requires b and c
     """
     instances = [{task: [name for name in states if _is_instance(name, task)] for task in group} for group in groups]
     grouped = {name for group in instances for names in group.values() for name in names}

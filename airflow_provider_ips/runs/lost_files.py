@@ -88,7 +88,7 @@ def _losses(context: Context) -> Iterator[tuple[LossReport, str | None]]:
                     log.error("%s", _removed(table, source))
                 elif CapturedRange.parse(table) is not None:
                     log.info(
-                        "%s stands for snapshots of %s, which the engine reads by itself. If they were expired, clear "
+                        "%s stands for snapshots of %s, which the engine reads directly. If they were expired, clear "
                         "the capture with its downstream tasks: it captures again, or says which rows are lost.",
                         table,
                         source.source,

@@ -1,4 +1,4 @@
-"""What captures and commits measure and see, as metrics and for people: known by then, and read from no catalog."""
+"""What captures and commits measure and see, as metrics and for people, without another request to a catalog."""
 
 from __future__ import annotations
 

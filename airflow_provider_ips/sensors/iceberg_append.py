@@ -149,7 +149,7 @@ class IcebergAppendSensor(BaseSensorOperator):
         return super().resume_execution(next_method, next_kwargs, context)
 
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as Airflow's own
-        """Poke again: an event is only a wake-up, and its rows may be processed by now."""
+        """Poke again: an event is only a wake-up, and its rows may have been processed since."""
         if event["status"] == "timeout":
             self._time_out()
         return self._poke_or_defer(context, give_up_at_ms=event["give_up_at_ms"])

@@ -224,8 +224,8 @@ def test_a_record_counts_only_while_its_index_is_of_the_same_source(lake, events
     told = str(ran.errors["one.commit"])  # of whichever instance came last
     assert told.startswith(
         (
-            "'one.capture' has captured db.users, and instance 1 of its mapped task group is for db.events by now",
-            "'one.capture' has captured db.events, and instance 0 of its mapped task group is for db.users by now",
+            "'one.capture' has captured db.users, and instance 1 of its mapped task group is now for db.events",
+            "'one.capture' has captured db.events, and instance 0 of its mapped task group is now for db.users",
         )
     )
     assert committed_at("reordered.one.capture.db.events", "db.events") is None
@@ -292,7 +292,7 @@ def test_a_record_counts_only_while_its_index_is_of_the_same_consumer(events, ru
 
     ran = run_dag(dag)
 
-    assert "instance 0 of its mapped task group is for 'db.two' by now" in str(ran.errors["one.commit"])
+    assert "instance 0 of its mapped task group is now for 'db.two'" in str(ran.errors["one.commit"])
     assert committed_at("db.one", "db.events") is None
 
 

@@ -126,7 +126,7 @@ def test_a_table_that_gained_nothing_is_told_in_three_lines():
     ("told", "facts"),
     [
         ("then the commit moves the checkpoint", {}),
-        ("will not move by itself", {"is_committed": False}),
+        ("will not move on its own", {"is_committed": False}),
         ("the checkpoint stays where it is", {"detached": True}),
         ("the checkpoint stays where it is", {"replayed": True}),
         ("The next run looks again", {"icdc_table": None}),

@@ -271,7 +271,7 @@ def test_nothing_can_be_dropped_lost_or_opened_under_the_name_of_a_range(lake, e
     assert list_tables(checkpoint_of("named_range.capture")) == []
     assert drop_icdc(lake, name) is False
     assert find_losses(lake, name) is None
-    with pytest.raises(InputError, match="which engines read by themselves"):
+    with pytest.raises(InputError, match="which engines read directly"):
         captured_partitions(lake, name)
 
 
@@ -286,4 +286,4 @@ def test_a_job_that_fails_is_told_what_its_range_is(events, run_dag, caplog):
         work = PythonOperator(task_id="work", python_callable=fail, op_args=[captured.output["db.events.options"]])
         captured >> work >> IpCommitOperator(task_id="commit", capture=captured)
     run_dag(dag)
-    assert "stands for snapshots of db.events, which the engine reads by itself" in caplog.text
+    assert "stands for snapshots of db.events, which the engine reads directly" in caplog.text

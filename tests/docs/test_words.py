@@ -31,6 +31,8 @@ WORDS = {
     r"hardly ever|oftener": "rarely, more often",
     r", for (?:it|they|he|she|we|this) (?:is|are|was|were|has|have|would|can|cannot|will)": "because",
     r"wish(?:es|ed)?": "wants, requests",
+    r"taken for(?! granted)": "mistaken for, treated as",
+    r"a text (?:of|or|such as|that may)|as one text|not texts": "a string",
 }
 PATTERNS = {re.compile(rf"\b(?:{word})\b", re.IGNORECASE): better for word, better in WORDS.items()}
 CODE = re.compile(r"```.*?```|`[^`\n]*`|\]\([^)]*\)", re.DOTALL)
@@ -91,6 +93,7 @@ def test_docs_speak_plain_english(page):
         'Param(None, description="What was asked for")',
         'parser.add_argument("--all", help="make all tables "\n    "anew")',
         "x = 1  # a file that is passed over",
+        'raise TypeError("it is not a text of digits")',
     ],
 )
 def test_a_wrong_word_is_found_wherever_it_is_said(source):

@@ -178,7 +178,7 @@ class Estimate:
             return "the saving is unknown: no day has both figures, with bytes"
         if totals.saving <= 0:
             return f"a capture would read more than the lookback ({-totals.saving:.0%} more bytes): do not migrate"
-        few = f"; a rough figure, of {totals.days} days only" if totals.days < FEW_DAYS else ""
+        few = f"; a rough figure, from only {totals.days} days" if totals.days < FEW_DAYS else ""
         spread = f"between {usual[0]:.0%} and {usual[1]:.0%} on most of {totals.days} days"
         return f"a capture reads {totals.saving:.1%} fewer bytes than the lookback, {spread}{few}"
 

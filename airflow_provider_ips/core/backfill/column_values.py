@@ -167,7 +167,7 @@ def _merged(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def _adjoins(one: Span, other: Span) -> bool:
-    """Whether no value lies between the two. Between two texts there always is one."""
+    """Whether no value lies between the two. Between two strings there always is one."""
     if one.excludes_high:
         return bool(one.high == other.low)
     numbers = (one.high, other.low)

@@ -52,7 +52,7 @@ class NetChange:
     """``<source>.before``: old files that one of these applied to."""
 
     deletes_of_added_paths: AppliedDeletes
-    """Deletes that name a path which the range had added by then. If an old file has that path too, it lost rows."""
+    """Deletes that name a path which the range had already added. If an old file has that path too, it lost rows."""
 
     withdrawn_files: tuple[AddedFile, ...]
     """Files that the range added and then removed or changed. A capture that ended in between had them in ``<source>``,
@@ -96,7 +96,7 @@ def net_change(files: FileHistories, *, complete: bool) -> NetChange:
 
 
 def _deletes_of_old_and_added_files(files: FileHistories) -> tuple[AppliedDeletes, AppliedDeletes]:
-    """Tell deletes that may apply to old files from those for a path that the range had added by then.
+    """Tell deletes that may apply to old files from those for a path that the range had already added.
 
     step 0   removes o
     step 1   adds o again, by its old path

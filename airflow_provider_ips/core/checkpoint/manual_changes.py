@@ -183,7 +183,7 @@ def _went_back(
     """Go back to earlier positions, and remember that the target may have rows from beyond them.
 
     committed up to 20, with a row that 15 added; back to 10; 25 deletes that row from the source
-    the next range (10, 30] has no trace of it, unless it knows that somebody has written it
+    the next range (10, 30] has no trace of it, unless it knows that a run has written it
     """
     starts = {p.source: p.position for p in positions}
     _refuse_after_start_of_replay(checkpoint, starts)

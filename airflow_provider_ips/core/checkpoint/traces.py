@@ -30,7 +30,7 @@ def remember_detached(
     """Remember what the job of a detached run may write, because the checkpoint does not move.
 
     committed up to 10; a detached run writes rows of 11 to 20; a delete at 25 removes a row of 15
-    the next range (10, 30] has no trace of that row, unless it knows that somebody has written it
+    the next range (10, 30] has no trace of that row, unless it knows that a run has written it
 
     committed up to 10; a detached run captures all rows, empties the target, and fails before it inserts
     the next range (10, 30] would be all that the target has, so a refresh is remembered until its own commit

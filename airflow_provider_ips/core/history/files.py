@@ -137,7 +137,7 @@ class DeleteScope:
     equality delete, number 7, of partition day=1      files of day=1 with numbers up to 6
     equality delete, number 7, without partition       files of all partitions and specs with numbers up to 6
 
-    An equality delete whose partition values are all null is taken for one without partition: a scope that is too wide
+    An equality delete whose partition values are all null counts as one without partition: a scope that is too wide
     costs bytes, one that is too narrow costs rows.
     """
 

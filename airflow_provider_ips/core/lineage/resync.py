@@ -152,8 +152,8 @@ def _lists_older_manifests_as_before(after: Position, manifests: Sequence[Manife
 def _may_have_had_deletes(history: TableHistory, position: Position, manifests: Sequence[ManifestFacts]) -> bool:
     """Whether delete files may have applied to rows at a position.
 
-    A checkpoint says so itself. Of an expired snapshot that somebody names by its id nothing is left to ask, and a
-    table without delete files is taken for one that never had any; the capture warns of that.
+    A checkpoint says so itself. Nothing can be looked up about an expired snapshot that someone names by its id, and a
+    table without delete files counts as one that never had any; the capture warns of that.
     """
     if position.snapshot_id is not None and history.snapshot(position.snapshot_id) is not None:
         return list_deletes(history.reads_manifests(position.snapshot_id))

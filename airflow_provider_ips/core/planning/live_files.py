@@ -53,7 +53,7 @@ def plan_full_capture(
     *,
     even_if_empty: bool = True,
 ) -> CapturePlan:
-    """Plan all live files; where an earlier full run was not committed, also what it may have written wrongly by now.
+    """Plan all live files; after a full run that was not committed, also what it may have written and is outdated.
 
     Example: a first run captured the table at snapshot 5 and failed after it had written. Snapshot 6 removes the file
     ``a``. The next run captures the table at 6, with ``a`` in ``<source>.before``, so that its rows can be removed.
@@ -100,7 +100,7 @@ def plan_resync(
 
 
 def _unproven(history: TableHistory, after: Position) -> tuple[str, ...]:
-    """Say what cannot be proven of a snapshot that has expired, and that somebody names by its id alone."""
+    """Say what cannot be proven of a snapshot that has expired, and that someone names by its id alone."""
     if after.evidence is not None or after.snapshot_id is None or history.snapshot(after.snapshot_id) is not None:
         return ()
     warning = (

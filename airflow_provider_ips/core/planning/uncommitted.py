@@ -86,7 +86,7 @@ def refuse_after_full_refresh(checkpoint: Checkpoint | None, source: Source, pla
 
 
 def refuse_after_replay(checkpoint: Checkpoint | None, plans: Sequence[CapturePlan]) -> None:
-    """Refuse a range where a replay was never committed: its job may have removed rows, or have them half done.
+    """Refuse a range where a replay was never committed: its job may have removed rows, or have stopped halfway.
 
     committed (0, 10]; its run was cleared, deleted the keys of those rows from the target, and failed
     the next run would capture (10, 20], and rows of (0, 10] would be missing

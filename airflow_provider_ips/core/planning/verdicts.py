@@ -175,7 +175,7 @@ def _file_counts(history: TableHistory, snapshot: SnapshotFacts, manifests: Sequ
     if unclear is not None:
         raise UnsupportedTableError(
             f"{history.name}: the manifest list of {snapshot} does not say what {unclear.path} holds",
-            consequence="To take unknown counts for zero would lose files",
+            consequence="To treat unknown counts as zero would lose files",
             remedy="rewrite the table's manifests with a current engine (CALL rewrite_manifests), process the table in "
             "full once, and set the checkpoint to its head by `airflow ips seed`",
         )

@@ -13,7 +13,7 @@ from airflow_provider_ips.core.record import ColumnRange, Decision, Kind, Verdic
 from airflow_provider_ips.core.requests.request import RunKind, RunRequest
 
 MAX_LISTED_VERDICTS = 50
-"""How many verdicts the record lists by itself; the rest is counted. The log has them all."""
+"""How many verdicts the record lists; the others are only counted. The log has them all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class SourceRecord(JsonObject):
 
     @property
     def captured_range(self) -> CapturedRange | None:
-        """Return what an engine reads by itself in mode RANGE, parsed from ``icdc_table``; None in the others."""
+        """Return what an engine reads directly in mode RANGE, parsed from ``icdc_table``; None in the others."""
         return None if self.icdc_table is None else CapturedRange.parse(self.icdc_table)
 
     @property

@@ -1,10 +1,10 @@
-"""What was seen of a consumer: how far it is from the heads of its sources, and how that went lately.
+"""What was seen of a consumer: how far it is from the heads of its sources, and how that has developed.
 
     table     1 ── 2 ── 3 ── 4 ── 5 ── 6
     consumer       ▲ committed    ▲ pending    lag: 3 to 6; rest of the pending capture: 6
 
 A sighting is for people. No capture and no commit trusts one, so it may be lost, or be damaged, and nothing is wrong
-but a page. It is written as a text of at most ``MAX_BYTES``.
+but a page. It is written as a string of at most ``MAX_BYTES``.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class ConsumerSighting(JsonObject):
 
     consumer: str
     dag_id: str | None
-    """None if the consumer was only seen by its checkpoint, and its name does not tell."""
+    """None if the consumer was only seen by its checkpoint, and its name does not say."""
 
     task_id: str | None
     iceberg_conn_id: str
@@ -260,7 +260,7 @@ class ConsumerSighting(JsonObject):
     """The newest is last."""
 
     settings: tuple[tuple[str, str], ...] = ()
-    """Parameters of the capture that a page shows, as name and value; the names are values, for Airflow masks keys."""
+    """Parameters of the capture that a page shows, as pairs of name and value, because Airflow masks keys."""
 
     @property
     def key(self) -> str:
@@ -354,7 +354,7 @@ def to_text(document: object) -> str:
 
 
 def size_of(text: str) -> int:
-    """The bytes of a text, as a database stores it."""
+    """The bytes of a string, as a database stores it."""
     return len(text.encode())
 
 

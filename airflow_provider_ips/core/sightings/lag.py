@@ -256,7 +256,7 @@ def after_commit(
 def after_change_by_hand(
     before: ConsumerSighting, *, positions: Mapping[Source, Position], is_pending: bool, now_ms: int
 ) -> ConsumerSighting:
-    """Take what was seen of a source for unknown where a person has moved its position, until somebody looks again."""
+    """Forget what was seen of a source whose position a person has moved: it is unknown until the next look."""
     sources = [
         each if each.committed == positions.get(each.source) else _unknown(each, positions.get(each.source))
         for each in before.sources

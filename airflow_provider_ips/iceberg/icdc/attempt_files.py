@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MANIFEST_LIST: Final = "snap.avro"
 FILE_PATTERN: Final = re.compile(r"[0-9a-f]{12}/[a-z0-9\-]+\.avro|00000-[0-9a-f]{12}\.metadata\.json")
-"""Of the part of a path below ``metadata/``. No other file is ever taken for one of ours."""
+"""Of the part of a path below ``metadata/``. No other file is ever treated as one of ours."""
 
 _OWN_LIST: Final = re.compile(rf"(?P<location>.+)/metadata/(?P<mark>[0-9a-f]{{12}})/{re.escape(MANIFEST_LIST)}")
 

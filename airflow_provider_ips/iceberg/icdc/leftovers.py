@@ -211,7 +211,7 @@ def _names_of_use(location: str) -> tuple[str, str]:
 def _path_below_base(location: str) -> str:
     """The last three parts of a path, which are the same whether a base is spelled ``file:/`` or ``file:///``.
 
-    One of them is random: two files that are the same in all three are one file, or else one is kept in vain.
+    One of them is random: two files that are the same in all three are one file, or else one is kept that is not used.
     """
     return "/".join(location.split("/")[-3:])
 

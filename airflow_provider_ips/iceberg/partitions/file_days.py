@@ -64,7 +64,7 @@ class DayTally:
     counts: dict[tuple[Span | None, bytes], list[int]] = field(default_factory=dict)
 
     def live(self, *, only_added: bool = False) -> Iterator[tuple[Span | None, list[int]]]:
-        """The counts of live files by span; only of those that the manifest's own snapshot added, if that is wanted."""
+        """The counts of live files by span, or only of those that the manifest's own snapshot added."""
         for (span, status), count in self.counts.items():
             if status == _ADDED or (status == _EXISTING and not only_added):
                 yield span, count
@@ -166,7 +166,7 @@ def days_of_partition(partition_field: PartitionField, column_type: PrimitiveTyp
 
 
 def _day(column_type: PrimitiveType, value: Any) -> int | None:  # noqa: ANN401 - of the column's type
-    """The day of a value; None if it does not name one. Numbers are read as 20261001, texts as 2026-10-01."""
+    """The day of a value; None if it does not name one. Numbers are read as 20261001, strings as 2026-10-01."""
     if isinstance(value, date):
         return _since_epoch(value)
     if isinstance(column_type, DateType):
@@ -220,7 +220,7 @@ def _date_column(source: IcebergSource, column: str) -> tuple[int, PrimitiveType
         raise InputError(
             f"{column!r} of {source.name} is a {found.field_type}, which names no day",
             consequence="What a lookback by it reads is not known",
-            remedy="use a date, a timestamp, a text such as 2026-10-01, or a number such as 20261001",
+            remedy="use a date, a timestamp, a string such as 2026-10-01, or a number such as 20261001",
         )
     return found.field_id, found.field_type
 

@@ -130,7 +130,7 @@ def _without_wildcards(literal: re.Match[str]) -> str:
     if "_" in _ESCAPED.sub("", literal["text"]):
         raise InputError(
             f"the filter has like {literal['text']}, and _ stands for any character there",
-            consequence="Partitions can be selected by the beginning of a text only",
+            consequence="Partitions can be selected by the beginning of a string only",
             remedy=r"write \_ if the character itself is meant, or several comparisons with =",
         )
     return literal[0].replace(r"\_", "_")

@@ -208,7 +208,7 @@ def open_captured(catalog: Catalog, name: str) -> IcebergSource:
     branch, captured_range = CapturedBranch.parse(name), CapturedRange.parse(name)
     if captured_range is not None:
         raise InputError(
-            f"{name} is a range of {captured_range.table}, which engines read by themselves",
+            f"{name} is a range of {captured_range.table}, which engines read directly",
             consequence="There is no table or branch that could be opened",
             remedy="take the ranges of partitions from the record, or capture with mode ICDC or BRANCH",
         )

@@ -120,7 +120,7 @@ def delete_files(io: FileIO, paths: Sequence[str], *, threads: int) -> None:
 
 
 def _delete_in_s3(client: Any, paths: Sequence[str]) -> None:  # noqa: ANN401 - s3fs has no types
-    """Delete by as few requests as possible. The client's own ``rm`` does not tell which deletions were refused."""
+    """Delete by as few requests as possible. The client's own ``rm`` does not say which deletions were refused."""
     bucket = client.split_path(paths[0])[0]
     for start in range(0, len(paths), _KEYS_A_REQUEST):
         keys = [{"Key": client.split_path(path)[1]} for path in paths[start : start + _KEYS_A_REQUEST]]

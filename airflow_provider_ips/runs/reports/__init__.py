@@ -84,7 +84,7 @@ def source_lines(record: SourceRecord, table: str | None) -> Iterator[str]:
     if record.icdc_table is not None:
         yield fact("read it as", table)
     if record.captured_branch is not None:
-        yield fact("held until", f"{format_time(record.captured_branch.held_until_ms)}, unless it is dropped before")
+        yield fact("held until", f"{format_time(record.captured_branch.held_until_ms)}, unless it is dropped earlier")
     if record.before is not None:
         yield fact("before", f"{volume(record.before)}: what changed rows were at the start of the range")
     if record.before_table is not None:
@@ -108,7 +108,7 @@ def next_line(record: CaptureRecord, *, is_committed: bool) -> str:
     if record.context.is_detached or record.context.replayed:
         return "Next: downstream tasks read it; the checkpoint stays where it is."
     if not is_committed:
-        return "Next: downstream tasks read it; the checkpoint will not move by itself."
+        return "Next: downstream tasks read it; the checkpoint will not move on its own."
     return "Next: downstream tasks read it; then the commit moves the checkpoint."
 
 
@@ -210,7 +210,7 @@ def xcoms_of(
         yield from positions_of(source)
         bounds = {f"{source.key}.{side}.{column}": None for column in settings.range_columns for side in SIDES}
         yield from {**bounds, **dict(_bounds(source))}.items()
-    # Airflow's UI makes numbers of texts of digits and rounds them, and folds lists. Any other text it shows as it is.
+    # Airflow's UI turns strings of digits into numbers and rounds them, and folds lists. Other strings stay.
     found = (position for source in record.sources for position in positions_of(source))
     yield "positions", ", ".join(f"{key} = {snapshot or 'none'}" for key, snapshot in found)
     yield "capture_id", record.capture_id
@@ -218,7 +218,7 @@ def xcoms_of(
 
 
 def positions_of(source: SourceRecord) -> Iterator[tuple[str, str]]:
-    """Yield the snapshots between which the captured rows came, as text for a job's arguments; none is empty text.
+    """Yield the snapshots between which the captured rows came, as strings for a job's arguments; none is empty.
 
     Rows as of ``from`` and the captured rows are the rows as of ``to``. So a capture of all live rows starts at none,
     wherever the checkpoint is, and one that captured nothing without a checkpoint starts where it ends.
