@@ -114,7 +114,7 @@ class _Study:
     def _run(
         self, start_ms: int, end_ms: int, end: SnapshotFacts | None, settings: CaptureSettings, *, refuses: bool
     ) -> DayEstimate:
-        day, note = start_ms // DAY_MS, ""
+        day = start_ms // DAY_MS
         snapshots = [s for s in self._chain if start_ms < s.committed_at_ms <= end_ms]
         is_over = end_ms % DAY_MS == 0
         run = DayEstimate(
@@ -127,26 +127,14 @@ class _Study:
         begin = self._head_at(start_ms)
         if end is None or (begin is None and not self._is_complete):
             return replace(run, note="unknown: snapshots of this day have expired")
+        after, to = position_of(self.source, begin), position_of(self.source, end)
         try:
-            plan = self._plan(begin, end, settings)
-        except RefusedOperationError as error:
-            if refuses:
-                raise
-            note = f"unknown: {error.problem}"
+            plan = plan_between(self.source, kind=Kind.RANGE, from_exclusive=after, to_inclusive=to, settings=settings)
         except IpsError as error:
-            note = f"unknown: {error.problem}"
-        else:
-            return self._captured(run, plan, day, note="" if is_over else "so far")
-        return replace(run, note=note)
-
-    def _plan(self, begin: SnapshotFacts | None, end: SnapshotFacts, settings: CaptureSettings) -> CapturePlan:
-        return plan_between(
-            self.source,
-            kind=Kind.RANGE,
-            from_exclusive=position_of(self.source, begin),
-            to_inclusive=position_of(self.source, end),
-            settings=settings,
-        )
+            if refuses and isinstance(error, RefusedOperationError):
+                raise
+            return replace(run, note=f"unknown: {error.problem}")
+        return self._captured(run, plan, day, note="" if is_over else "so far")
 
     def _captured(self, run: DayEstimate, plan: CapturePlan, day: int, *, note: str) -> DayEstimate:
         if plan.before or any(s.take not in (Take.WHOLE, Take.ADDED) for s in plan.selections):

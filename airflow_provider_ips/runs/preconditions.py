@@ -112,20 +112,18 @@ def _refuse_if_kept_elsewhere(store: CheckpointStore, request: CaptureRequest) -
     A deployment that has never used the Iceberg store need not be able to open it, so failing there is only logged.
     Where an Airflow cannot use one of the stores, nothing has ever been written there.
     """
-    if len(compat.USABLE_STORES) == 1:
+    here = "iceberg" if isinstance(store, IcebergStore) else "variable" if isinstance(store, VariableStore) else ""
+    there = next((name for name in compat.USABLE_STORES if name != here), None)
+    if not here or there is None:
         return
-    consumer, conn_id = request.consumer, request.iceberg_conn_id
-    if isinstance(store, IcebergStore):
-        here, there = "iceberg", "variable"
-        found = open_named_store(there, iceberg_conn_id=conn_id).read(consumer, even_if_moved=True)
-    elif isinstance(store, VariableStore):
-        here, there = "variable", "iceberg"
-        try:
-            found = open_named_store(there, iceberg_conn_id=conn_id).read(consumer, even_if_moved=True)
-        except IpsError as error:
-            log.warning("It is not known whether consumer %s has a checkpoint in Iceberg: %s", consumer, error)
-            return
-    else:
+    consumer = request.consumer
+    try:
+        kept = open_named_store(there, iceberg_conn_id=request.iceberg_conn_id)
+        found = kept.read(consumer, even_if_moved=True)
+    except IpsError as error:
+        if there == "variable":
+            raise
+        log.warning("It is not known whether consumer %s has a checkpoint in Iceberg: %s", consumer, error)
         return
     if found is None:
         return

@@ -18,7 +18,7 @@ from airflow_provider_ips.core.lineage.walk import (
     resync_error,
 )
 from airflow_provider_ips.core.planning.live_files import plan_full_capture, plan_live_files, plan_resync
-from airflow_provider_ips.core.planning.ranges import cut_to_limits, judge_range, plan_range, without_limits
+from airflow_provider_ips.core.planning.ranges import judge_range, plan_range, without_limits
 from airflow_provider_ips.core.planning.uncommitted import (
     ALL_COMMITTED,
     UncommittedCaptures,
@@ -202,7 +202,6 @@ def _plan_next_range(
     last = uncommitted.last_end
     required = 0 if last is None else ids.index(last.snapshot_id)
     judged = judge_range(history, lineage, lineage.snapshots[-1], settings, required)
-    judged = cut_to_limits(judged, settings, required)
     end = history.snapshot(judged[-1].verdict.snapshot_id)
     plan = plan_range(history, after, judged, end, settings, has_uncommitted=bool(uncommitted))
     return _all_live_if_above(history, plan, settings.full_refresh_above)

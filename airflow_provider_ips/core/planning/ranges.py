@@ -32,10 +32,13 @@ CAPTURE_CHANGES: Final = 'capture changes too: data_operations=("append", "overw
 def judge_range(
     history: TableHistory, lineage: Lineage, to: SnapshotFacts | None, settings: CaptureSettings, required: int = 0
 ) -> list[JudgedSnapshot]:
-    """Judge the snapshots of a range, oldest first, and stop once a limit is reached.
+    """Judge the snapshots of a range, oldest first, and end it before the first one that would exceed a limit.
 
     Snapshots beyond the limit are not judged, so that one that would be refused does not stop what comes before it.
     Limits do not apply to the first ``required`` snapshots.
+
+    With max_files=5, and snapshots that add 3, 2 and 1 files: the first two.
+    With max_files=5, and snapshots that add 8 and 1 files: the first, because a range takes whole snapshots.
     """
     if to is None:
         return []
@@ -48,27 +51,14 @@ def judge_range(
         previous = snapshot
         if item.verdict.decision is Decision.REFUSED:
             raise _refusal(history, snapshot, item.verdict, settings)
+        is_required = len(judged) < required
+        if not is_required and not totals.have_room_for(item.verdict):
+            break
         judged.append(item)
         totals.add(item.verdict)
         if totals.are_reached and len(judged) >= required:
             break
     return judged
-
-
-def cut_to_limits(judged: Sequence[JudgedSnapshot], settings: CaptureSettings, required: int) -> list[JudgedSnapshot]:
-    """End a range before the first snapshot that would exceed a limit.
-
-    With max_files=5, and snapshots that add 3, 2 and 1 files: the first two.
-    With max_files=5, and snapshots that add 8 and 1 files: the first, because a range takes whole snapshots.
-    """
-    kept: list[JudgedSnapshot] = []
-    totals = _Totals(settings)
-    for item in judged:
-        if len(kept) >= required and not totals.have_room_for(item.verdict):
-            break
-        totals.add(item.verdict)
-        kept.append(item)
-    return kept
 
 
 def without_limits(settings: CaptureSettings) -> CaptureSettings:

@@ -118,11 +118,7 @@ def find_icdc_tables(catalog: Catalog, namespace: str) -> list[FoundIcdcTable]:
     """All ICDC tables of consumers in a namespace. Loads every table there, and leaves out those that are not ours."""
     found = []
     with translate_errors(f"looking through namespace {namespace}"):
-        try:
-            names = catalog.list_tables(tuple(namespace.split(".")))
-        except NoSuchNamespaceError:
-            return []
-        for name in sorted(names):
+        for name in sorted(_listed(catalog, namespace)):
             try:
                 table = catalog.load_table(name)
             except NoSuchTableError:
@@ -130,6 +126,14 @@ def find_icdc_tables(catalog: Catalog, namespace: str) -> list[FoundIcdcTable]:
             if IDENTITY in table.metadata.properties and CONSUMER in table.metadata.properties:
                 found.append(_found_table(".".join(name), table))
     return found
+
+
+def _listed(catalog: Catalog, namespace: str) -> Sequence[tuple[str, ...]]:
+    """The tables of a namespace; none if it does not exist."""
+    try:
+        return catalog.list_tables(tuple(namespace.split(".")))
+    except NoSuchNamespaceError:
+        return ()
 
 
 def find_newer_table(
@@ -146,10 +150,7 @@ def find_newer_table(
     Loads tables of these sources only, and no known one.
     """
     with translate_errors(f"looking through namespace {namespace}"):
-        try:
-            names = {".".join(name): name for name in catalog.list_tables(tuple(namespace.split(".")))}
-        except NoSuchNamespaceError:
-            return None
+        names = {".".join(name): name for name in _listed(catalog, namespace)}
         starts = {icdc_table_name(source, "")[:-NAME_DIGEST] for source in sources}
         for label in sorted(names.keys() - set(known)):
             if label.rpartition(".")[2][:-NAME_DIGEST] not in starts:

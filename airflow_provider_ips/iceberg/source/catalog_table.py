@@ -48,7 +48,8 @@ def _missing(catalog: Catalog, identifier: TableIdentifier) -> InputError:
             consequence="A view has no files, so it is not known what was added to it",
             remedy="capture the tables that the view reads",
         )
-    if others := _other_catalogs_in_sql(catalog, identifier):
+    found = (row[0] for row in _query_in_sql(catalog, _NAMES_QUERY, identifier))
+    if others := sorted(name for name in found if name != catalog.name):
         return InputError(
             f"table {identifier} does not exist in catalog {catalog.name!r}, but the same database has it in catalog "
             f"{' and '.join(map(repr, others))}",
@@ -124,22 +125,13 @@ def is_view(catalog: Catalog, identifier: TableIdentifier) -> bool:
         except NoSuchNamespaceError:
             return False
         except NotImplementedError:
-            return _is_view_in_sql(catalog, identifier)
+            # PyIceberg's SQL catalog does not know views, but Spark's JDBC catalog writes them to the same table.
+            return bool(_query_in_sql(catalog, _VIEW_QUERY, identifier))
 
 
 _NAMES_QUERY = (
     "SELECT DISTINCT catalog_name FROM iceberg_tables WHERE table_namespace = :namespace AND table_name = :name"
 )
-
-
-def _other_catalogs_in_sql(catalog: Catalog, identifier: TableIdentifier) -> list[str]:
-    """The names under which the database of a SQL catalog has a table of that name."""
-    return sorted(row[0] for row in _query_in_sql(catalog, _NAMES_QUERY, identifier) if row[0] != catalog.name)
-
-
-def _is_view_in_sql(catalog: Catalog, identifier: TableIdentifier) -> bool:
-    """PyIceberg's SQL catalog does not know views, but Spark's JDBC catalog writes them to the same table."""
-    return bool(_query_in_sql(catalog, _VIEW_QUERY, identifier))
 
 
 def _query_in_sql(catalog: Catalog, query: str, identifier: TableIdentifier) -> Sequence[Any]:
