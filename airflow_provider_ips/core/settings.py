@@ -38,10 +38,10 @@ class CaptureSettings:
     equality_deletes: str = "fail"
 
     def __post_init__(self) -> None:
-        check_choice("on_other_operation", self.on_other_operation, ON_OTHER_OPERATION)
-        check_choice("on_gap", self.on_gap, ON_GAP)
-        check_choice("on_superset", self.on_superset, ON_SUPERSET)
-        check_choice("equality_deletes", self.equality_deletes, EQUALITY_DELETES)
+        _choice("on_other_operation", self.on_other_operation, ON_OTHER_OPERATION)
+        _choice("on_gap", self.on_gap, ON_GAP)
+        _choice("on_superset", self.on_superset, ON_SUPERSET)
+        _choice("equality_deletes", self.equality_deletes, EQUALITY_DELETES)
         object.__setattr__(self, "data_operations", _operations(self.data_operations))
         object.__setattr__(self, "range_columns", _columns(self.range_columns))
         InitialPosition.parse(self.initial)
@@ -175,10 +175,9 @@ def _refuse_duplicates(names: Sequence[str], *, what: str) -> None:
         )
 
 
-def check_choice(name: str, value: object, choices: Sequence[object]) -> None:
-    """Refuse a value that is not among the choices."""
+def _choice(name: str, value: object, choices: Sequence[str]) -> None:
     if value not in choices:
-        raise unknown_choice(name, value, choices, consequence="The task could not do what was meant")
+        raise unknown_choice(name, value, choices, consequence="What a capture is to do is not specified")
 
 
 def _operations(value: object) -> tuple[str, ...]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from airflow.sdk import TaskGroup, XComArg
 
 from airflow_provider_ips import config, dag_graph
-from airflow_provider_ips.core.errors import InputError
+from airflow_provider_ips.core.errors import InputError, unknown_choice
 from airflow_provider_ips.core.identifiers import TableIdentifier
-from airflow_provider_ips.core.settings import CaptureSettings, SourceTable, check_choice, refuse_for_range
+from airflow_provider_ips.core.settings import CaptureSettings, SourceTable, refuse_for_range
 from airflow_provider_ips.runs.evidence import STAMP, TARGET_EVIDENCE
 
 if TYPE_CHECKING:
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 
 _NAMES: Final = ("iceberg_conn_id", "consumer", "icdc_namespace", "icdc_location", "engine_catalog")
+
+
+def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    """Refuse a value that is not among the choices."""
+    if value not in choices:
+        raise unknown_choice(name, value, choices, consequence="The task could not do what was meant")
 
 
 def check_mode(capture: CaptureTask) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import SkipMixin
 
 from airflow_provider_ips.core.errors import InputError
-from airflow_provider_ips.core.settings import CaptureSettings, SourceTable, check_choice, parse_sources
-from airflow_provider_ips.dag_checks.arguments import read_source_dicts
+from airflow_provider_ips.core.settings import CaptureSettings, SourceTable, parse_sources
+from airflow_provider_ips.dag_checks.arguments import check_choice, read_source_dicts
 from airflow_provider_ips.dag_graph import BackfillTask, is_template
 from airflow_provider_ips.operators.capture import ON_ACTIVE_RUN
 from airflow_provider_ips.retries import at_once

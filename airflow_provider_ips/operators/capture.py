@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import SkipMixin
 
 from airflow_provider_ips import config, dag_graph
-from airflow_provider_ips.core.settings import CaptureSettings, check_choice, parse_sources, parse_target_lag
+from airflow_provider_ips.core.settings import CaptureSettings, parse_sources, parse_target_lag
 from airflow_provider_ips.dag_checks.arguments import (
+    check_choice,
     check_mode,
     check_names,
     check_range,

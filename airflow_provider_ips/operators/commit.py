@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_ips.core.errors import IpsError
-from airflow_provider_ips.core.settings import check_choice
-from airflow_provider_ips.dag_checks.arguments import check_target, parse_capture, parse_require
+from airflow_provider_ips.dag_checks.arguments import check_choice, check_target, parse_capture, parse_require
 from airflow_provider_ips.dag_checks.attachment import depend_on_capture
 from airflow_provider_ips.dag_checks.completion import complete_read_dag, complete_running_dag
 from airflow_provider_ips.dag_graph import CommitTask

@@ -23,7 +23,7 @@ from airflow_provider_ips.core.history.files import DATA, DELETES, ManifestFacts
 from airflow_provider_ips.core.history.snapshots import SnapshotFacts, TableHistory
 from airflow_provider_ips.core.identifiers import HELD_UNTIL
 from airflow_provider_ips.core.lineage.walk import Lineage
-from airflow_provider_ips.core.record import Decision, Verdict, total
+from airflow_provider_ips.core.record import Decision, Verdict
 from airflow_provider_ips.core.settings import CaptureSettings
 
 KNOWN_OPERATIONS = frozenset({"append", "overwrite", "delete", "replace"})
@@ -208,13 +208,14 @@ def _judged(
 ) -> JudgedSnapshot:
     """``manifests`` are those that it captures; what they add is counted."""
     adding = [m for m in manifests if m.content == DATA and m.added_files]
+    rows = [m.added_rows for m in adding]
     verdict = Verdict(
         snapshot_id=snapshot.snapshot_id,
         operation=snapshot.operation or "",
         decision=decision,
         reason=reason,
         files=sum(m.added_files or 0 for m in adding),
-        records=total(m.added_rows for m in adding),
+        records=None if None in rows else sum(count or 0 for count in rows),
         size_bytes=snapshot.count("added-files-size") if adding else 0,
     )
     return JudgedSnapshot(verdict=verdict, manifests=tuple(manifests))
