@@ -14,7 +14,7 @@ from airflow_provider_ips.core.history.files import DELETES, FileFacts
 from airflow_provider_ips.core.history.selections import CapturePlan, Selection
 from airflow_provider_ips.core.identifiers import CapturedRange, Source, TableIdentifier
 from airflow_provider_ips.core.planning.incremental_reads import range_to_read
-from airflow_provider_ips.core.record import ColumnRange, Decision, Kind, Volume, total
+from airflow_provider_ips.core.record import ColumnRange, Decision, Kind, Volume
 from airflow_provider_ips.core.results.capture_record import SourceRecord
 from airflow_provider_ips.core.settings import OTHER_MODES, CaptureSettings, SourceTable
 from airflow_provider_ips.iceberg.foreign_errors import translate_errors
@@ -286,4 +286,4 @@ def _captured_bytes(source: IcebergSource, plan: CapturePlan, moved: Sequence[Mo
             to = source.snapshot(to_id)
             return to.count("total-files-size") if to else None
         sizes = [v.size_bytes for v in plan.verdicts if v.decision is Decision.CAPTURED] or sizes
-    return total(sizes)
+    return None if None in sizes else sum(size or 0 for size in sizes)
