@@ -120,6 +120,16 @@ def operator_class(task: object) -> type:
     return found if isinstance(found, type) else type(task)
 
 
+def class_paths(task: object) -> Iterator[str]:
+    """The paths of an operator's class and its bases. By these it is recognised without importing a provider."""
+    return map(path_of, operator_class(task).__mro__)
+
+
+def path_of(kind: type) -> str:
+    """The path by which a class can be imported."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 def commits(dag: DAG) -> Iterator[CommitTask]:
     """All commits of a DAG, except for expanded ones, which are refused."""
     return (task for task in dag.tasks if isinstance(task, CommitTask))

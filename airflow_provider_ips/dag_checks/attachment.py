@@ -75,9 +75,8 @@ def _users_of_captures(dag: DAG) -> Iterator[Operator]:
 
 def _resumes_its_job(task: Operator) -> bool:
     """Recognised by names: importing the mix-in, or a provider, would cost time in every DAG file."""
-    kind = dag_graph.operator_class(task)
-    paths = (f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__)
-    return hasattr(kind, "execute_resumable") or _POD_OPERATOR in paths
+    has_mix_in = hasattr(dag_graph.operator_class(task), "execute_resumable")
+    return has_mix_in or _POD_OPERATOR in dag_graph.class_paths(task)
 
 
 def _prepend_hook(task: Operator) -> None:

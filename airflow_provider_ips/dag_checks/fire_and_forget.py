@@ -17,7 +17,7 @@ from airflow_provider_ips import config, dag_graph
 from airflow_provider_ips.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from airflow.sdk import DAG
     from airflow.sdk.types import Operator
@@ -86,7 +86,7 @@ def check_fire_and_forget(dag: DAG) -> None:
         if pair.commit.verify_target is not None:
             continue
         for task in pair.between.values():
-            path = next((path for path in _class_paths(task) if path in known), None)
+            path = next((path for path in dag_graph.class_paths(task) if path in known), None)
             if path is not None and _is_known_not_to_wait(task, path, known[path]) and not _is_awaited(task, pair):
                 raise _does_not_wait(task, known[path], pair)
 
@@ -114,15 +114,6 @@ def parse_operators(text: str) -> Iterator[tuple[str, Mapping[str, object]]]:
 
 def _value_of(text: str) -> object:
     return _BOOLEANS.get(text.lower(), int(text) if text.isdecimal() else text)
-
-
-def _class_paths(task: Operator) -> Iterable[str]:
-    """Names, because importing a provider would cost time in every DAG file."""
-    return map(_path_of, dag_graph.operator_class(task).__mro__)
-
-
-def _path_of(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _is_known_not_to_wait(task: Operator, path: str, waiting: Mapping[str, object]) -> bool:
@@ -160,7 +151,7 @@ def _default(task: Operator, path: str, name: str) -> object:
     """
     is_listed = False
     for base in dag_graph.operator_class(task).__mro__:
-        is_listed = is_listed or _path_of(base) == path
+        is_listed = is_listed or dag_graph.path_of(base) == path
         parameters = inspect.signature(vars(base)["__init__"]).parameters if "__init__" in vars(base) else {}
         if name in parameters:
             scopes = (task.dag, task.task_group)

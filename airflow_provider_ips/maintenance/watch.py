@@ -36,6 +36,7 @@ from airflow_provider_ips.core.sightings.consumer_sighting import (
 )
 from airflow_provider_ips.core.sightings.lag import Look, after_look, unseen_source, with_notice
 from airflow_provider_ips.core.sightings.table_sighting import see_table
+from airflow_provider_ips.maintenance.server import last_dag
 from airflow_provider_ips.runs.environment import now_ms, open_catalog, open_named_store
 
 if TYPE_CHECKING:
@@ -124,12 +125,9 @@ class Watcher:
     ) -> ConsumerSighting:
         conn_id, at_ms = self._connection(before), now_ms()
         pending = checkpoint.pending
-        dag_id = (
-            pending.run.dag_id if pending else next((c.run.dag_id for c in checkpoint.history[::-1] if c.run), None)
-        )
         seen = ConsumerSighting(
             consumer=checkpoint.consumer,
-            dag_id=dag_id,
+            dag_id=pending.run.dag_id if pending else last_dag(checkpoint),
             task_id=None,
             iceberg_conn_id=conn_id,
             seen_at_ms=at_ms,

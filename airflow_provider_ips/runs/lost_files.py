@@ -57,14 +57,11 @@ def name_lost_files(context: Context) -> None:
 def _name_in_engine(icdc_table: str, engine_catalog: str | None) -> str:
     """Say what the job was given: only the engine knows whether it has a catalog of that name."""
     if engine_catalog is None:
-        return (
-            f"If the engine does not know the table {icdc_table}: set engine_catalog on the capture to the engine's "
-            "name for the catalog."
-        )
-    return (
-        f"If the engine does not know the table {engine_catalog}.{icdc_table}: engine_catalog={engine_catalog!r} on "
-        "the capture may not be the engine's name for the catalog."
-    )
+        name, advice = icdc_table, "set engine_catalog on the capture to the engine's name for the catalog"
+    else:
+        name = f"{engine_catalog}.{icdc_table}"
+        advice = f"engine_catalog={engine_catalog!r} on the capture may not be the engine's name for the catalog"
+    return f"If the engine does not know the table {name}: {advice}."
 
 
 def _losses(context: Context) -> Iterator[tuple[LossReport, str | None]]:

@@ -307,9 +307,8 @@ def _extent_of(request: CaptureRequest, sources: Sequence[PlannedSource]) -> Ext
     if len(sources) > 1:
         return Extent(source=None, column=None, spans=None)
     (source,) = sources
-    if request.run_request.kind is not RunKind.PARTITIONS:
-        return Extent(source=source.table.source, column=None, spans=None)
-    column = chunk_column(source.history, request.run_request.partitions, None)
+    is_of_partitions = request.run_request.kind is RunKind.PARTITIONS
+    column = chunk_column(source.history, request.run_request.partitions, None) if is_of_partitions else None
     if column is None:
         return Extent(source=source.table.source, column=None, spans=None)
     units = units_of(source.history, source.plan, column)

@@ -18,7 +18,7 @@ from airflow_provider_ips.core.history.snapshots import (
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.planning.plan import plan_capture
 from airflow_provider_ips.core.positions import Position, format_time
-from airflow_provider_ips.core.record import NO_VOLUME, UNKNOWN_VOLUME, Decision, Kind, Volume
+from airflow_provider_ips.core.record import UNKNOWN_VOLUME, Decision, Kind, Volume
 from airflow_provider_ips.core.settings import CaptureSettings
 
 
@@ -123,16 +123,9 @@ def _common_ancestor(history: TableHistory, position: Position) -> Position | No
 
 def _rolled_back(history: TableHistory, committed: Position) -> Backlog:
     head = head_position(history)
-    return Backlog(
-        source=Source(history.name, history.branch),
-        from_exclusive=committed,
-        head=head,
-        snapshots=0,
-        volume=NO_VOLUME,
-        oldest_at_ms=None,
-        newest_snapshot_id=None,
-        note=f"rolled back from {committed} to {head}, and nothing appended since",
-    )
+    nothing = CapturePlan(kind=Kind.EMPTY, from_exclusive=committed, to_inclusive=head)
+    note = f"rolled back from {committed} to {head}, and nothing appended since"
+    return replace(_backlog(history, nothing), note=note)
 
 
 def _backlog(history: TableHistory, plan: CapturePlan) -> Backlog:
