@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from airflow.utils.cli import action_cli
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from airflow_provider_ips.cli.terminal import CliFunction
     from airflow_provider_ips.maintenance.console import Console
 
-# Airflow's audit log gets every command that writes, with its arguments.
-_audited = cast("Callable[[CliFunction], CliFunction]", action_cli)
+# Airflow's audit log gets every command that writes, with its arguments. Airflow's own check of the database would end
+# in a traceback where there is none.
+_audited = cast("Callable[[CliFunction], CliFunction]", partial(action_cli, check_db=False))
 
 
 def _doctor(console: Console, options: doctor.DoctorOptions) -> None:

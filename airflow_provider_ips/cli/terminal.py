@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from airflow.cli.simple_table import AirflowConsole
 from airflow.utils.cli import suppress_logs_and_warning
 from airflow.utils.providers_configuration_loader import providers_configuration_loaded
+from rich.markup import escape
 
 from airflow_provider_ips.checkpoints.variable import ServerVariables
 from airflow_provider_ips.core.errors import IpsError
@@ -42,7 +43,8 @@ class Terminal:
         return getpass.getuser()
 
     def show(self, rows: Sequence[Row]) -> None:
-        AirflowConsole().print_as(data=list(rows), output=self.output)
+        shown = [{name: _as_written(value) for name, value in row.items()} for row in rows]
+        AirflowConsole().print_as(data=shown if self.output == "table" else list(rows), output=self.output)
 
     @property
     def shows_documents(self) -> bool:
@@ -58,6 +60,11 @@ class Terminal:
     def read_confirmation(self, word: str, *, what: str) -> str:
         self.say(f"Type {what} to confirm ({word}): ", end="")
         return sys.stdin.readline()
+
+
+def _as_written(value: str | int | None) -> str | int | None:
+    """Keep rich, which prints tables, from taking the section of an option, such as ``[ips]``, for markup."""
+    return escape(value) if isinstance(value, str) else value
 
 
 def _connection_of(consumer: str | None) -> str:

@@ -72,8 +72,8 @@ class IpsHook(IcebergHook):
             raise InputError(
                 f"connection {self.conn_id!r} does not exist",
                 consequence="The catalog cannot be found",
-                remedy=f"create it by `airflow connections add {self.conn_id} --conn-type iceberg …`, or set "
-                "iceberg_conn_id to another",
+                remedy=f"create it by `airflow connections add {self.conn_id} --conn-type iceberg …`, or name another "
+                "by iceberg_conn_id (in a command, by --conn-id)",
             ) from None
         if conn.conn_type != self.conn_type:
             raise InputError(

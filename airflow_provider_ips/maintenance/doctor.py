@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_ips import compat, config
@@ -30,7 +29,7 @@ from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import SourcePosition
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
 from airflow_provider_ips.core.errors import CheckpointError, IpsError
-from airflow_provider_ips.core.identifiers import Source, variable_key
+from airflow_provider_ips.core.identifiers import Source, did_you_mean, variable_key
 from airflow_provider_ips.maintenance.console import (
     ConnectionOptions,
     Console,
@@ -39,7 +38,7 @@ from airflow_provider_ips.maintenance.console import (
     open_variable_store,
 )
 from airflow_provider_ips.maintenance.leases import check_leases
-from airflow_provider_ips.maintenance.migration import check_migration
+from airflow_provider_ips.maintenance.migration import check_migration, check_names
 from airflow_provider_ips.maintenance.server import connection_for, last_dag
 from airflow_provider_ips.runs.environment import now_ms, open_catalog
 
@@ -85,8 +84,13 @@ def examine_migration(console: Console, options: DoctorOptions, server: Server |
         finding = "a task cannot see stored DAGs and their runs"
         yield Finding("dag", subject, Status.UNKNOWN, finding, "use the command line, on an Airflow server")
         return
+    if unknown := list(check_names(server, plain, incremental)):
+        yield from unknown
+        return
+    consumer = next(iter(server.consumers(incremental)), "")
     try:
-        stores, catalog = open_stores(console, options), open_catalog(options.conn_id)
+        found = replace(options, conn_id=connection_for(consumer, options.conn_id, server))
+        stores, catalog = open_stores(console, found), open_catalog(found.conn_id)
         yield from check_migration(server, stores, catalog, plain, incremental)
     except IpsError as error:
         yield Finding.of_error("migration", subject, error)
@@ -192,8 +196,7 @@ def _unknown_consumer(consumer: str, stores: Mapping[str, CheckpointStore]) -> F
     for store in stores.values():
         with suppress(IpsError):
             known.update(store.consumers())
-    similar = get_close_matches(consumer, known, n=1)
-    remedy = f"did you mean {similar[0]!r}?" if similar else "see the names of all consumers with `airflow ips list`"
+    remedy = did_you_mean(consumer, known, otherwise="see the names of all consumers with `airflow ips list`")
     return Finding("checkpoint", consumer, Status.PROBLEM, "no store has a checkpoint of this consumer", remedy)
 
 

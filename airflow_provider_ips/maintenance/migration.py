@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_provider_ips.core.advice.checks import Finding, Status
 from airflow_provider_ips.core.errors import IpsError
+from airflow_provider_ips.core.identifiers import did_you_mean
 from airflow_provider_ips.core.positions import format_time
 
 if TYPE_CHECKING:
@@ -28,18 +29,24 @@ MARGIN_MS: Final = 3_600_000
 HOW_TO: Final = "both have to be empty: (SELECT * FROM {0} EXCEPT ALL SELECT * FROM {1}) and the other way round"
 
 
+def check_names(server: Server, plain: str, incremental: str) -> Iterator[Finding]:
+    """Find what is wrong with the names of the two DAGs."""
+    for dag_id in (plain, incremental):
+        if not server.is_stored(dag_id):
+            otherwise = "check the name, and that the DAG processor has read its file"
+            remedy = did_you_mean(dag_id, server.dag_ids(), otherwise=otherwise)
+            yield Finding("dag", dag_id, Status.PROBLEM, "Airflow has no DAG of this name", remedy)
+    if plain == incremental:
+        yield Finding("dag", plain, Status.PROBLEM, "both names are of one DAG", "name the plain one first")
+
+
 def check_migration(
     server: Server, stores: Mapping[str, CheckpointStore], catalog: Catalog, plain: str, incremental: str
 ) -> Iterator[Finding]:
     """Check that the plain DAG has ended, that every capture was seeded before its last run, and that targets agree."""
-    known = [dag_id for dag_id in (plain, incremental) if server.is_stored(dag_id)]
-    for dag_id in (dag_id for dag_id in (plain, incremental) if dag_id not in known):
-        remedy = "check the name, and that the DAG processor has read its file"
-        yield Finding("dag", dag_id, Status.PROBLEM, "Airflow has no DAG of this name", remedy)
-    if len(known) == len({plain, incremental}) == 2:  # noqa: PLR2004 - both
-        yield _check_end(server, plain)
-        yield from _check_seeds(server, stores, plain, incremental)
-        yield from _compare(server, catalog, plain, incremental)
+    yield _check_end(server, plain)
+    yield from _check_seeds(server, stores, plain, incremental)
+    yield from _compare(server, catalog, plain, incremental)
 
 
 def _check_end(server: Server, plain: str) -> Finding:

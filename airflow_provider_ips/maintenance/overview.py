@@ -10,6 +10,7 @@ from airflow_provider_ips import sightings
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import CommittedCapture, Intervention
 from airflow_provider_ips.core.errors import CheckpointError
+from airflow_provider_ips.core.identifiers import did_you_mean
 from airflow_provider_ips.core.positions import Position, format_time
 from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting, Freshness, SeenBy, SourceSighting
 from airflow_provider_ips.maintenance.console import (
@@ -112,8 +113,13 @@ def lag(console: Console, options: LagOptions, *, server: Server | None = None) 
     seen = look_now(console, options) if options.look else _seen(console, options, server)
     now = now_ms()
     console.show(list(lag_rows(seen, now, in_full=console.shows_documents)))
-    if missing := sorted(_never_seen(console, options, {each.consumer for each in seen})):
-        console.say(f"Never seen: {', '.join(missing)}. The DAG ips_watch looks at them, and --look does so now.")
+    if unplaced := sorted(each.consumer for each in seen if not each.sources):
+        console.say(f"Not known, because no run has committed yet: {', '.join(unplaced)}.")
+    stored = _stored_consumers(console)
+    if missing := sorted(({options.consumer} if options.consumer else stored) - {each.consumer for each in seen}):
+        look = "the DAG ips_watch looks at them, and --look does so now"
+        hint = look if missing[0] in stored else did_you_mean(missing[0], stored, otherwise=look)
+        console.say(f"Never seen: {', '.join(missing)}. {hint[0].upper()}{hint[1:]}.")
     found = {each.freshness(now) for each in seen} | ({Freshness.UNKNOWN} if missing or not seen else set())
     if found & {Freshness.GAP, Freshness.BREACHED, Freshness.STRANDED_SOON}:
         return 1
@@ -174,12 +180,9 @@ def _lag_details(sighting: ConsumerSighting, source: SourceSighting, now_ms: int
     }
 
 
-def _never_seen(console: Console, options: LagOptions, seen: set[str]) -> set[str]:
-    """The consumers that have a checkpoint, as far as that is known without a catalog, or the one that is named."""
-    if options.consumer is not None:
-        return {options.consumer} - seen
-    stored = (name for store in open_variable_store(console).values() for name in store.consumers())
-    return set(stored) - seen
+def _stored_consumers(console: Console) -> set[str]:
+    """The consumers that have a checkpoint, as far as that is known without a catalog."""
+    return {name for store in open_variable_store(console).values() for name in store.consumers()}
 
 
 def _listed(place: str, consumer: str | None, parse: Callable[[], Checkpoint | None]) -> tuple[Row, Checkpoint | None]:
@@ -192,7 +195,8 @@ def _listed(place: str, consumer: str | None, parse: Callable[[], Checkpoint | N
         return {**row, "problem": error.problem}, None
     if found is None:
         return {**row, "problem": "no document yet"}, None
-    row["sources"] = ", ".join(p.source.label for p in found.positions)
+    captured = set() if found.pending is None else {taken.source.label for taken in found.pending.ranges}
+    row["sources"] = ", ".join(sorted(captured | {p.source.label for p in found.positions}))
     if found.history:
         row["last_commit"] = format_time(found.history[-1].committed_at_ms)
     if found.pending is not None:

@@ -45,13 +45,12 @@ class Server:
 
     def connection_of(self, consumer: str) -> str | None:
         """Return the connection of a consumer's capture; None if no stored DAG names it."""
-        with database_errors("The stored DAGs could not be read"):
-            for dag_id in _possible_dags(consumer):
-                capture = _capture_of(_stored(dag_id), consumer)
-                arguments = getattr(capture, "partial_kwargs", None) or {}
-                named = arguments.get("iceberg_conn_id") or getattr(capture, "iceberg_conn_id", None)
-                if isinstance(named, str) and "{{" not in named:
-                    return named
+        for dag_id in _possible_dags(consumer):
+            capture = _capture_of(_stored(dag_id), consumer)
+            arguments = getattr(capture, "partial_kwargs", None) or {}
+            named = arguments.get("iceberg_conn_id") or getattr(capture, "iceberg_conn_id", None)
+            if isinstance(named, str) and "{{" not in named:
+                return named
         return None
 
     def states_of(self, runs: Iterable[RunIdentity]) -> Mapping[RunIdentity, str]:
@@ -98,6 +97,15 @@ class Server:
     def is_stored(self, dag_id: str) -> bool:
         """Whether Airflow has a DAG of this name."""
         return _stored(dag_id) is not None
+
+    def dag_ids(self) -> list[str]:
+        """The names of all stored DAGs."""
+        from airflow.models.dag import DagModel
+        from airflow.utils.session import create_session
+        from sqlalchemy import select
+
+        with database_errors("The stored DAGs could not be read"), create_session() as session:
+            return list(session.scalars(select(DagModel.dag_id).where(~DagModel.is_stale)))
 
     def is_paused(self, dag_id: str) -> bool:
         """Whether a stored DAG is paused."""
@@ -156,7 +164,8 @@ class Server:
 def _stored(dag_id: str) -> SerializedDAG | None:
     from airflow.models.serialized_dag import SerializedDagModel
 
-    return SerializedDagModel.get_dag(dag_id)
+    with database_errors("The stored DAGs could not be read"):
+        return SerializedDagModel.get_dag(dag_id)
 
 
 def _runs(dag_id: str) -> list[Any]:

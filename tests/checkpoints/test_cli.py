@@ -14,13 +14,16 @@ import pytest
 from airflow.models import Variable
 
 from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore
+from airflow_provider_ips.cli.terminal import Terminal
 from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceRange
 from airflow_provider_ips.core.checkpoint.resolution import new_capture_id
 from airflow_provider_ips.core.checkpoint.transitions import begin, commit
 from airflow_provider_ips.core.identifiers import Source, variable_key
 from airflow_provider_ips.core.positions import RunIdentity
 from airflow_provider_ips.core.record import Kind
+from airflow_provider_ips.core.sightings.consumer_sighting import SeenBy
 from airflow_provider_ips.iceberg.source.iceberg_source import open_source, position_at
+from airflow_provider_ips.maintenance.watch import Watcher
 from tests.checkpoints.conftest import standing
 from tests.core.test_long_history import CAPTURES, SOURCES, long_checkpoint
 from tests.kit.tables import append, create
@@ -272,6 +275,24 @@ def test_help_names_options_of_the_configuration_with_their_section(command, cap
     assert "[ips] " in capsys.readouterr().out
 
 
+def test_a_table_shows_options_of_the_configuration_with_their_section(capsys):
+    """It is printed as rich markup, too."""
+    Terminal(output="table").show([{"remedy": "set [ips] checkpoint_store"}])
+    assert "set [ips] checkpoint_store" in capsys.readouterr().out
+
+
+def test_lag_says_why_it_is_not_known(ips, store, table, consumer):
+    """A name may be misspelt, or no run has committed yet: an exit code alone says neither."""
+    pending(store, consumer, 1, 10)
+    Watcher(variables=ServerVariables(), iceberg_conn_id="lake", seen_by=SeenBy.COMMAND).look([store], consumer)
+
+    misspelt, uncommitted = (ips("lag", "--consumer", name) for name in (f"{consumer}x", consumer))
+
+    assert (misspelt.failure, uncommitted.failure) == ("2", "2")
+    assert f"Did you mean {consumer!r}?" in misspelt.remarks
+    assert f"no run has committed yet: {consumer}." in uncommitted.remarks
+
+
 @pytest.mark.parametrize("command", ["show", "history", "reset", "abandon"])
 def test_an_unknown_consumer_is_said_to_be_unknown(ips, consumer, command):
     """The name may be misspelled; the list of names is one command away."""
@@ -465,11 +486,14 @@ def test_the_commands_work_as_a_process(store, table, consumer):
     assert json.loads(shown.stdout)[0]["snapshot"] == str(snapshots(table)[-1])
 
 
-def test_an_unreachable_database_is_no_absence(consumer, tmp_path):
-    """A database without tables: the command fails with what to do in a terminal, and does not say "no checkpoint"."""
-    ended = airflow(
-        "ips", "show", "--consumer", consumer, AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{tmp_path}/none.db"
-    )
+@pytest.mark.parametrize("command", ["show", "abandon"])
+def test_an_unreachable_database_is_no_absence(consumer, tmp_path, command):
+    """A database without tables: the command fails with what to do in a terminal, and does not say "no checkpoint".
+
+    So does a command that Airflow's audit log is to get.
+    """
+    nothing = f"sqlite:///{tmp_path}/none.db"
+    ended = airflow("ips", command, "--consumer", consumer, AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=nothing)
     assert ended.returncode == 1
     assert "airflow db check" in ended.stderr
     assert "let the task run again" not in ended.stderr

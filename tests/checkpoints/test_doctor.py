@@ -84,7 +84,10 @@ def test_an_unknown_consumer_is_a_problem(ips, lake, events, run_dag):
     """Its name may be misspelled: the one that is meant is not examined."""
     committed(lake, run_dag, "examined_name")
     found = examine(ips, "examined_name.captrue")["checkpoint"]
-    assert (found["status"], found["remedy"]) == ("problem", "did you mean 'examined_name.capture'?")
+    assert (found["status"], found["remedy"]) == (
+        "problem",
+        "did you mean 'examined_name.capture'? If not, see the names of all consumers with `airflow ips list`",
+    )
 
 
 def test_a_damaged_checkpoint_is_found(ips, lake, consumer):

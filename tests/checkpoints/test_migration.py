@@ -95,6 +95,13 @@ def test_targets_that_nobody_declares_are_compared_by_sql(ips, pair, lake):
 
 
 def test_a_dag_that_airflow_does_not_have_is_a_problem(ips, pair):
-    """And nothing else is said then."""
+    """And nothing else is said then, except which name may be meant."""
     found = migrating(ips, "nowhere", pair[1])
     assert {check: row["status"] for check, row in found.items()} == {"dag": "problem"}
+    assert f"did you mean {pair[1]!r}?" in migrating(ips, pair[0], f"{pair[1]}s")["dag"]["remedy"]
+
+
+def test_the_catalog_is_that_of_the_incremental_dag(ips, pair):
+    """As for every command that names a consumer."""
+    said = ips("doctor", "--migrating", *pair)
+    assert {row["check"] for row in said.rows} == {"seed", "plain", "targets"}

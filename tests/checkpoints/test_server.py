@@ -33,11 +33,12 @@ def delete(dag_run):
 
 
 def test_a_run_that_failed_is_a_problem_until_the_next_one_commits(ips, lake, events, run_dag):
-    """Its capture is pending, and nobody works on it."""
+    """Its capture is pending, and nobody works on it. Its sources are listed though it has committed none of them."""
     job = Job(lake)
     dag = incremental("listed", "db.events", job)
     job.fails = True
     run_dag(dag)
+    assert listed(ips, "listed.capture")["sources"] == "db.events"
     assert listed(ips, "listed.capture")["problem"].startswith("the run has ended (failed) without a commit")
     job.fails = False
     run_dag(dag)
