@@ -24,7 +24,7 @@ from airflow_provider_ips.runs import environment
 from airflow_provider_ips.runs.environment import open_store, pull_record
 from airflow_provider_ips.runs.events import TargetEvents
 from airflow_provider_ips.runs.evidence import demand_evidence
-from airflow_provider_ips.runs.lost_files import tell_ended_leases
+from airflow_provider_ips.runs.lost_files import check_branches
 from airflow_provider_ips.runs.request import default_consumer
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class CommitRun:
         """Move the checkpoint unless the capture is detached, and drop what is no longer kept."""
         if self.record.context.settled:
             return CommitReport(record=self.record, outcome=SETTLED)
-        tell_ended_leases(self.record, self.open_catalog, self.now_ms)
+        check_branches(self.record, self.open_catalog, self.now_ms)
         if self.record.context.is_refresh_beside:
             self._end_refresh()
         result = None if self.record.context.is_detached else self._move()

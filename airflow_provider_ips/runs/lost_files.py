@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from airflow_provider_ips import dag_graph
-from airflow_provider_ips.core.errors import IpsError
+from airflow_provider_ips.core.errors import EvidenceError, IpsError
 from airflow_provider_ips.core.identifiers import CapturedBranch, CapturedRange
 from airflow_provider_ips.core.positions import format_time
 from airflow_provider_ips.redaction import redacted_message
@@ -107,29 +107,43 @@ def _end_of(lease: BranchRecord, now_ms: int) -> str:
     return f"its lease {verb} at {format_time(lease.held_until_ms)}"
 
 
-def tell_ended_leases(record: CaptureRecord, open_catalog: Callable[[], Catalog], now_ms: int) -> None:
-    """Log which branches had no lease any more when the commit came, and what became of them.
+def check_branches(record: CaptureRecord, open_catalog: Callable[[], Catalog], now_ms: int) -> None:
+    """Refuse to commit what was read from a branch that somebody has written to; log which leases have ended.
 
-    That does not stop the commit: a job that misses a branch or a file fails, and this one has succeeded.
+    A lease that has ended does not stop the commit: a job that misses a branch or a file fails, and this one has
+    succeeded. One that reads more rows, or fewer, does not fail.
     """
+    for source in record.sources:
+        for branch in (source.captured_branch, source.before_branch):
+            if branch is not None:
+                _check_branch(source, branch, open_catalog, now_ms)
+
+
+def _check_branch(source: SourceRecord, branch: BranchRecord, open_catalog: Callable[[], Catalog], now_ms: int) -> None:
     from airflow_provider_ips.iceberg.icdc.metadata import load_capture
 
-    ended = [
-        (f"{source.source.table}.branch_{branch.branch}", branch)
-        for source in record.sources
-        for branch in (source.captured_branch, source.before_branch)
-        if branch is not None and branch.held_until_ms < now_ms
-    ]
-    for name, branch in ended:
-        try:
-            found = load_capture(open_catalog(), name)
-            now = "was removed" if found is None else "is still there, and may be removed at any time"
-        except Exception as error:  # noqa: BLE001 - only a remark depends on it
-            now = f"may have been removed ({redacted_message(error)})"
+    captured = CapturedBranch(source.source.table, branch.branch)
+    snapshot_id: int | None = branch.snapshot_id
+    try:
+        found = load_capture(open_catalog(), str(captured))
+        snapshot_id = None if found is None or found.snapshot is None else found.snapshot.snapshot_id
+        now = "was removed" if snapshot_id is None else "is still there, and may be removed at any time"
+    except Exception as error:  # noqa: BLE001 - only a check of what others do depends on it
+        now = f"may have been removed ({redacted_message(error)})"
+        log.warning("It is not known whether somebody has written to %s: %s", captured, redacted_message(error))
+    if snapshot_id not in (None, branch.snapshot_id) and source.mode == "BRANCH":
+        raise EvidenceError(
+            f"{captured} is at snapshot {snapshot_id}, and its capture has left it at {branch.snapshot_id}: somebody "
+            "has written to it, or moved it",
+            consequence="The job may have read other rows than were captured, so no checkpoint moved",
+            remedy=f"ALTER TABLE {captured.table} DROP BRANCH {captured.branch}, then clear the capture with its "
+            "downstream tasks, and see who writes to branches of captures",
+        )
+    if branch.held_until_ms < now_ms:
         log.warning(
             "%s: %s, before this commit, and the branch %s. The job has succeeded, so it has found all files; another "
             "one may not. Give the capture a longer lease than its job takes.",
-            name,
+            captured,
             _end_of(branch, now_ms),
             now,
         )

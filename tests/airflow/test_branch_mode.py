@@ -8,13 +8,13 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
-from airflow_provider_ips.core.errors import InputError, IpsError
+from airflow_provider_ips.core.errors import EvidenceError, InputError, IpsError
 from airflow_provider_ips.core.results.capture_record import CaptureRecord
 from airflow_provider_ips.core.settings import ALL_OPERATIONS
 from airflow_provider_ips.iceberg import captured_partitions, drop_icdc
 from airflow_provider_ips.maintenance.clean_up import clean_up, plan_clean_up
 from airflow_provider_ips.runs.environment import now_ms
-from airflow_provider_ips.runs.lost_files import tell_ended_leases
+from airflow_provider_ips.runs.lost_files import check_branches
 from tests.kit.pipelines import capturing, checkpoint_of, default_store, incremental, lose_checkpoint
 from tests.kit.tables import append, branches, icdc_tables, rows
 
@@ -219,6 +219,33 @@ def test_a_commit_after_the_end_of_the_lease_says_so(lake, events, job, run_dag,
     assert checkpoint_of(f"{dag_id}.capture").positions
 
 
+@pytest.mark.parametrize("writes", ["append", "move"])
+def test_a_commit_is_refused_if_somebody_has_written_to_the_branch(lake, events, run_dag, writes):
+    """The job has read other rows than were captured, and does not fail by itself."""
+
+    def read(name):
+        branch, table = name.rpartition("branch_")[2], lake.load_table("db.events")
+        manage = table.manage_snapshots()
+        if writes == "append":
+            table.append(table.scan(row_filter="id = 1").to_arrow(), branch=branch)
+        else:
+            manage.remove_branch(branch).commit()
+            table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, branch).commit()
+
+    with DAG(f"written_{writes}", schedule=None) as dag:
+        captured = capturing("db.events", **BRANCH)
+        work = PythonOperator(task_id="work", python_callable=read, op_args=[captured.output["db.events"]])
+        captured >> work >> IpCommitOperator(task_id="commit", capture=captured)
+
+    ran = run_dag(dag)
+
+    assert ran.states["commit"] == "failed"
+    assert isinstance(ran.errors["commit"], EvidenceError)
+    assert "somebody has written to it, or moved it" in ran.errors["commit"].problem
+    assert "DROP BRANCH ips_" in ran.errors["commit"].remedy
+    assert not checkpoint_of(f"written_{writes}.capture").positions
+
+
 def test_why_a_late_branch_could_not_be_looked_at_holds_no_secret(lake, events, job, run_dag, caplog):
     """The commit goes on, and its log is read by many."""
     dag = incremental("late_secret", "db.events", job, capture={**BRANCH, "lease": timedelta(milliseconds=1)})
@@ -228,7 +255,7 @@ def test_why_a_late_branch_could_not_be_looked_at_holds_no_secret(lake, events, 
     def refuse():
         raise OSError("the server said no to token=lake-secret-4711")
 
-    tell_ended_leases(record, refuse, now_ms())
+    check_branches(record, refuse, now_ms())
 
     assert "may have been removed (OSError: the server said no" in caplog.text
     assert "lake-secret" not in caplog.text

@@ -216,6 +216,49 @@ def test_what_others_built_on_a_capture_stays(catalog: Catalog, keeper: str) -> 
     assert rows(catalog, "db.t") == ([1, 2, 3] if keeper == "tag" else [2, 3, 8, 9])
 
 
+def test_main_that_is_moved_to_a_capture_while_it_is_removed_stays(catalog: Catalog) -> None:
+    """The snapshot would be removed with every reference to it, and the table would have no rows any more."""
+    table = new_table(catalog)
+    since = append(table, 1)
+    append(table, 2)
+    record = capture(catalog, "db.t", since=since, mode="BRANCH")
+    other = catalog.load_table("db.t")
+    catalog.before_commit = lambda: other.manage_snapshots().set_current_snapshot(record.snapshot_id).commit()
+    assert drop_icdc(catalog, str(record.icdc_table))
+    assert set(table.refresh().refs()) == {"main"}
+    assert (head(table), rows(catalog, "db.t")) == (record.snapshot_id, [2])
+
+
+def test_of_two_removals_at_once_one_does_it(catalog: Catalog) -> None:
+    """A commit and `airflow ips gc`, for example: the other finds that there is nothing left to do."""
+    table = new_table(catalog, properties=MERGING)
+    since = append(table, 1)
+    append(table, 2)
+    append(table, 3)
+    name, done = str(capture(catalog, "db.t", since=since, mode="BRANCH").icdc_table), []
+    catalog.before_commit = lambda: done.append(drop_icdc(catalog, name))
+    done.append(drop_icdc(catalog, name))
+    assert done == [True, False]
+    assert own_files(table) == []
+
+
+def test_a_source_that_is_created_again_meanwhile_is_refused(catalog: Catalog) -> None:
+    """The catalog refuses each commit then, as if others had committed in between."""
+    since = append(new_table(catalog), 1)
+    append(catalog.load_table("db.t"), 2)
+
+    def create_again() -> None:
+        catalog.drop_table("db.t")
+        append(new_table(catalog), 3)
+
+    catalog.before_commit = create_again
+    REQUESTS.clear()
+    with pytest.raises(GapError, match="dropped and created again while it was captured"):
+        capture(catalog, "db.t", since=since, mode="BRANCH")
+    assert REQUESTS.count("commit") == 2  # one of them is of the new table
+    assert own_files(catalog.load_table("db.t")) == []
+
+
 def test_a_retry_uses_the_branch_of_the_first_attempt(catalog: Catalog) -> None:
     """It writes nothing; whatever else has the name is refused and left alone."""
     table = new_table(catalog)

@@ -34,8 +34,13 @@ def new_table(catalog: Catalog, name: str = "db.t", *, format_version: str = "2"
 def append(table: Table, *ids: int, day: date = DAY) -> int:
     """Commit rows as one snapshot and give its id."""
     table.refresh()
-    table.append(pa.table({"id": ids, "day": [day] * len(ids), "note": [f"n{i}" for i in ids]}, schema=SCHEMA))
+    table.append(rows_of(*ids, day=day))
     return head(table)
+
+
+def rows_of(*ids: int, day: date = DAY) -> pa.Table:
+    """Rows that are not in a table yet."""
+    return pa.table({"id": ids, "day": [day] * len(ids), "note": [f"n{i}" for i in ids]}, schema=SCHEMA)
 
 
 def head(table: Table) -> int:

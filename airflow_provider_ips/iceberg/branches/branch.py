@@ -35,7 +35,7 @@ from pyiceberg.table.update import (
 )
 
 from airflow_provider_ips.core.errors import CatalogError, IcdcConflictError, IpsError
-from airflow_provider_ips.core.identifiers import BRANCH_PREFIX, CapturedBranch, CapturedRange
+from airflow_provider_ips.core.identifiers import BRANCH_PREFIX, MAIN_BRANCH, CapturedBranch, CapturedRange
 from airflow_provider_ips.iceberg.foreign_errors import (
     foreign_errors,
     outcome_is_unknown,
@@ -118,7 +118,8 @@ class BranchFiles:
 class CommitToSource:
     """One change to a table that others write to all the time: tried again whenever one of them was faster.
 
-    ``is_unsettled`` says whether it may still be carried out, so that nothing it refers to may be deleted.
+    ``is_unsettled`` says whether it may still be carried out, so that nothing it refers to may be deleted;
+    ``has_changed`` whether it was, and not by somebody else.
 
     :param instead: how to capture without a commit to the source
     """
@@ -128,6 +129,7 @@ class CommitToSource:
         self._what = what
         self._instead = instead
         self.is_unsettled = False
+        self.has_changed = False
 
     def run(
         self,
@@ -149,6 +151,7 @@ class CommitToSource:
                 return table.metadata
             committed = self._try(table, commit, is_done)
             if committed is not None:
+                self.has_changed = True
                 return committed
         raise CatalogError(
             f"{self._what} failed {_COMMIT_ATTEMPTS} times, because others committed in between",
@@ -234,7 +237,8 @@ _NOT_REMOVED: Final = "The branch may still be there; no data file of the source
 def remove_branch(catalog: Catalog, captured: CapturedBranch) -> bool:
     """Remove a branch and its snapshot by one commit, then delete what its capture wrote. False if there is none.
 
-    Whatever anybody else has built on the snapshot, such as a tag or another commit, keeps it and its files.
+    Whatever anybody else has built on the snapshot, such as a tag or another commit, keeps it and its files. If others
+    remove the branch in the same moment, one of them deletes its files.
     """
     what = f"removing branch {captured.branch} of {captured.table}"
     with translate_errors(what, consequence=_NOT_REMOVED):
@@ -244,26 +248,40 @@ def remove_branch(catalog: Catalog, captured: CapturedBranch) -> bool:
             return False
         _refuse_foreign(captured, snapshot)
         removed = snapshot.snapshot_id
-
-        def change(now: TableMetadata) -> Change | None:
-            ref = now.refs.get(captured.branch)
-            if ref is None or ref.snapshot_id != removed:
-                return None
-            asserted = (
-                AssertTableUUID(uuid=now.table_uuid),
-                AssertRefSnapshotId.model_validate({"ref": captured.branch, "snapshot-id": removed}),
-            )
-            forgotten = (
-                ()
-                if _is_built_on(now, removed, captured.branch)
-                else (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [removed]}),)
-            )
-            return asserted, (RemoveSnapshotRefUpdate.model_validate({"ref-name": captured.branch}), *forgotten)
-
-        now = CommitToSource(catalog, what).run(table, change, lambda now: captured.branch not in now.refs)
-        if now.snapshot_by_id(removed) is None:
+        commit = CommitToSource(catalog, what)
+        now = commit.run(
+            table, lambda now: _removal(now, captured.branch, removed), lambda now: captured.branch not in now.refs
+        )
+        if commit.has_changed and now.snapshot_by_id(removed) is None:
             _delete_files_of(catalog, table, snapshot, now)
-    return True
+    return commit.has_changed
+
+
+def _removal(now: TableMetadata, branch: str, removed: int) -> Change | None:
+    """The commit that removes a branch and its snapshot; None if the branch is not at that snapshot any more.
+
+    A snapshot that is removed takes every reference to it along, main as well. So the references of others have to be
+    where they were when it was seen that none is at the snapshot: then the catalog refuses the commit if one was moved.
+    """
+    ref = now.refs.get(branch)
+    if ref is None or ref.snapshot_id != removed:
+        return None
+    others = {name: ref.snapshot_id for name, ref in now.refs.items() if not name.startswith(BRANCH_PREFIX)}
+    asserted = {MAIN_BRANCH: None, **others, branch: removed}
+    forgotten = (
+        ()
+        if _is_built_on(now, removed, branch)
+        else (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [removed]}),)
+    )
+    return (
+        (AssertTableUUID(uuid=now.table_uuid), *(ref_at(name, snapshot) for name, snapshot in asserted.items())),
+        (RemoveSnapshotRefUpdate.model_validate({"ref-name": branch}), *forgotten),
+    )
+
+
+def ref_at(name: str, snapshot_id: int | None) -> AssertRefSnapshotId:
+    """Require that a reference is at a snapshot when the catalog commits; None requires that there is none."""
+    return AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": snapshot_id})
 
 
 def _refuse_foreign(captured: CapturedBranch, snapshot: Snapshot) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
+from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate
 
 from airflow_provider_ips.core.errors import GapError, IcdcConflictError, InputError, IpsError, UnsupportedTableError
 from airflow_provider_ips.core.history.selections import Selection
@@ -27,6 +27,7 @@ from airflow_provider_ips.iceberg.branches.branch import (
     INSTEAD,
     BranchFiles,
     CommitToSource,
+    ref_at,
     remove_branch,
 )
 from airflow_provider_ips.iceberg.foreign_errors import foreign_errors, translate_errors
@@ -193,13 +194,14 @@ class PreparedBranches(PreparedIcdc):
         return metadata
 
     def _change(self, now: TableMetadata, written: Sequence[_Written]) -> Change | None:
+        self._refuse_replaced(now)
         missing = [each for each in written if not _has(now, each.planned)]
         if not missing:
             return None
         requirements: list[TableRequirement] = [AssertTableUUID(uuid=self.source.metadata.table_uuid)]
         updates: list[TableUpdate] = []
         for number, each in enumerate(missing, _next_number(now)):
-            requirements.append(_absent(each.name.branch))
+            requirements.append(ref_at(each.name.branch, None))
             updates += [
                 AddSnapshotUpdate(snapshot=self._snapshot(now, each, number)),
                 SetSnapshotRefUpdate.model_validate(
@@ -207,7 +209,7 @@ class PreparedBranches(PreparedIcdc):
                 ),
             ]
         if self.plan.to_inclusive.snapshot_id is None:  # a snapshot without parent may take any number
-            requirements.append(_absent(self.source.branch))
+            requirements.append(ref_at(self.source.branch, None))
         return tuple(requirements), tuple(updates)
 
     def _snapshot(self, now: TableMetadata, written: _Written, number: int) -> Snapshot:
@@ -230,6 +232,14 @@ class PreparedBranches(PreparedIcdc):
         if isinstance(now, TableMetadataV3):
             described |= {"first-row-id": now.next_row_id, "added-rows": 0}
         return Snapshot.model_validate(described)
+
+    def _refuse_replaced(self, now: TableMetadata) -> None:
+        if now.table_uuid != self.source.metadata.table_uuid:
+            raise GapError(
+                f"{self.source.name} was dropped and created again while it was captured",
+                consequence="What was captured is of the table that does not exist any more, so nothing was published",
+                remedy="retry the task: it says how to go on with the new table",
+            )
 
     def _refuse_expired(self, metadata: TableMetadata, written: Sequence[_Written]) -> None:
         """Refuse files that were expired before the branch could hold them.
@@ -300,10 +310,6 @@ def _without_added(manifest: ManifestFile) -> ManifestFile:
         added_rows_count=0,
         existing_rows_count=(manifest.added_rows_count or 0) + (manifest.existing_rows_count or 0),
     )
-
-
-def _absent(ref: str) -> AssertRefSnapshotId:
-    return AssertRefSnapshotId.model_validate({"ref": ref, "snapshot-id": None})
 
 
 def _next_number(metadata: TableMetadata) -> int:

@@ -20,7 +20,7 @@ from airflow_provider_ips.core.identifiers import CapturedBranch
 from airflow_provider_ips.core.settings import ALL_OPERATIONS
 from airflow_provider_ips.iceberg import capture, drop_icdc
 from airflow_provider_ips.iceberg.manifests.lists import ManifestList
-from tests.kit.local_tables import append, files_under, new_table
+from tests.kit.local_tables import append, files_under, new_table, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -80,6 +80,12 @@ class History:
     tables: dict[str, str] = field(default_factory=dict)
     """The ICDC tables whose files a branch holds, by the name of the branch."""
 
+    written: list[str] = field(default_factory=list)
+    """Branches of captures that somebody has written to."""
+
+    tags: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """What somebody has tagged of captures."""
+
     log: list[str] = field(default_factory=list)
     number: int = 0
     has_cleared_parents: bool = False
@@ -108,6 +114,7 @@ class History:
                 *("append", "append", "delete", "overwrite", "compact", "rewrite_manifests", "rollback", "cherrypick"),
                 *("capture", "capture", "capture", "capture_killed", "capture_raced", "drop", "drop_killed"),
                 *("drop_by_hand", "expire", "expire", "expire", "expire_one", "expire_by_pyiceberg", "remove_orphans"),
+                *("write_by_hand", "tag_by_hand"),
             ]
         )
         engine = self.rng.choice(self.engines)
@@ -236,10 +243,37 @@ class History:
         self.held = {name: rows for name, rows in held.items() if _branch(name) in there}
 
     def drop_by_hand(self, engine: Release) -> None:
-        if self.held:
+        if self.written:
+            assert engine.run("drop_branch", TABLE, self.written.pop()) == ""
+        elif self.held:
             name = self.rng.choice(sorted(self.held))
             assert engine.run("drop_branch", TABLE, _branch(name)) == ""
             del self.held[name]
+
+    def write_by_hand(self) -> None:
+        """Somebody writes into the branch of a capture: it is theirs from then on, and dropped sooner or later."""
+        if self.held:
+            name = self.rng.choice(sorted(self.held))
+            table, self.number = self.table, self.number + 1
+            what = self.rng.choice(["append", "delete", "overwrite"])
+            if what == "append":
+                table.append(rows_of(self.number), branch=_branch(name))
+            elif what == "delete":
+                table.delete(f"id >= {self.rng.choice(sorted(self.rows[self.head]))}", branch=_branch(name))
+            else:
+                table.overwrite(rows_of(self.number), branch=_branch(name))
+            del self.held[name]
+            self.written.append(_branch(name))
+
+    def tag_by_hand(self) -> None:
+        """Somebody tags what a capture holds, or drops the tag: the rows stay that long."""
+        if self.tags:
+            self.table.manage_snapshots().remove_tag(self.tags.popitem()[0]).commit()
+        elif self.held:
+            name = self.rng.choice(sorted(self.held))
+            snapshot_id = self.table.metadata.refs[_branch(name)].snapshot_id
+            self.table.manage_snapshots().create_tag(snapshot_id, f"t{snapshot_id}", max_ref_age_ms=2**63 - 1).commit()
+            self.tags[f"t{snapshot_id}"] = self.held[name]
 
     def expire(self, engine: Release) -> None:
         engine = self._if_safe(engine)
@@ -296,6 +330,8 @@ class History:
             if name in self.tables and self.catalog.table_exists(self.tables[name]):
                 assert self.read_table(self.tables[name]) == rows, f"{self.tables[name]} has other rows"
             assert self.read(refs[_branch(name)].snapshot_id) == rows, f"{name} has other rows"
+        for tag, rows in self.tags.items():
+            assert self.read(refs[tag].snapshot_id) == rows, f"tag {tag} has other rows"
 
 
 _BY_ENGINES = ("compact", "rewrite_manifests", "cherrypick", "drop_by_hand", "expire", "expire_one")
