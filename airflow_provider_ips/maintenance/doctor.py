@@ -16,6 +16,7 @@ from airflow_provider_ips.core.advice.checks import (
     Finding,
     Status,
     captures_changes,
+    check_expiry,
     check_lineage,
     check_mode,
     check_operations,
@@ -29,7 +30,7 @@ from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import SourcePosition
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
 from airflow_provider_ips.core.errors import CheckpointError, IpsError
-from airflow_provider_ips.core.identifiers import Source, did_you_mean, variable_key
+from airflow_provider_ips.core.identifiers import MAIN_BRANCH, Source, did_you_mean, variable_key
 from airflow_provider_ips.maintenance.console import (
     ConnectionOptions,
     Console,
@@ -246,7 +247,7 @@ def _check_source(
     entry: SourcePosition,
     writers: Mapping[Source, str] | None,
 ) -> Iterator[Finding]:
-    from airflow_provider_ips.iceberg.source.iceberg_source import open_source
+    from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource, open_source
     from airflow_provider_ips.iceberg.source.retention import retention_of
 
     subject, dag_id = f"{checkpoint.consumer}: {entry.source}", last_dag(checkpoint)
@@ -263,6 +264,7 @@ def _check_source(
         facts = None if gap_ms is None else retention_of(source, back_to_ms=now_ms() - gap_ms)
         kept = check_retention(facts, subject, gap_ms=gap_ms, now_ms=now_ms())
         yield kept
+        yield check_expiry(IcebergSource(source.table, source.name, MAIN_BRANCH), subject)
         yield check_operations(source, entry.position, subject, **judged)
         mode, impossible = mode_of(checkpoint, entry.source), _impossible_modes(catalog, source, judged)
         yield check_mode(subject, mode, impossible, is_expiring=kept.status is Status.WARNING)

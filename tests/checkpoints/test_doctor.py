@@ -49,6 +49,7 @@ def test_all_is_ok(ips, lake, events, run_dag):
         "purge": "ok",
         "lineage": "ok",
         "retention": "unknown",
+        "expiry": "ok",
         "operations": "ok",
         "stages": "ok",
         "mode": "ok",
@@ -135,6 +136,25 @@ def test_retention_shorter_than_the_schedule_is_found(ips, lake, events, run_dag
     row = examine(ips, consumer)["retention"]
     assert row["status"] == "warning"
     assert "7 days" in row["finding"]
+
+
+@pytest.mark.parametrize(
+    ("writer", "status"), [("Apache Iceberg 1.9.2 (commit 071d56)", "warning"), ("Apache Iceberg 1.10.1", "unknown")]
+)
+def test_a_table_that_may_lose_files_to_an_old_engine_is_found(ips, lake, events, run_dag, writer, status):
+    """Main's history has a gap, and an older snapshot is retained; `make test-branches` has releases lose the files."""
+    consumer = committed(lake, run_dag, f"gap_{status}")
+    append(events, [3])
+    first, second = (snapshot.snapshot_id for snapshot in events.refresh().snapshots()[:2])
+    events.manage_snapshots().create_tag(first, "release").commit()
+    assert examine(ips, consumer)["expiry"]["status"] == "ok"
+    append(events, [4], properties={"iceberg-version": writer})
+    events.refresh().maintenance.expire_snapshots().by_id(second).commit()
+    row = examine(ips, consumer)["expiry"]
+    assert row["status"] == status
+    assert str(first) in row["finding"]
+    assert ("Apache Iceberg 1.9 has written to it" in row["finding"]) is (status == "warning")
+    assert "1.10 or later only" in row["remedy"]
 
 
 def test_changes_that_the_capture_does_not_take_are_found(ips, lake, events, run_dag):

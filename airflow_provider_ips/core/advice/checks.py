@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +13,7 @@ from airflow_provider_ips.core.advice.target_evidence import STAMP
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.core.history.snapshots import SnapshotFacts, TableHistory, ancestors
-from airflow_provider_ips.core.identifiers import CapturedBranch, Source, is_icdc_table
+from airflow_provider_ips.core.identifiers import HELD_UNTIL, CapturedBranch, Source, is_icdc_table
 from airflow_provider_ips.core.lineage.walk import prove_lineage
 from airflow_provider_ips.core.planning.incremental_reads import read_otherwise
 from airflow_provider_ips.core.planning.ranges import CAPTURE_CHANGES
@@ -76,6 +77,45 @@ def check_retention(facts: RetentionFacts | None, subject: str, *, gap_ms: int |
         remedy = "keep snapshots longer, or run more often"
         return Finding("retention", subject, Status.WARNING, "; ".join(warnings), remedy)
     return Finding("retention", subject, Status.OK, "snapshots are kept for longer than the time between two runs")
+
+
+def check_expiry(history: TableHistory, subject: str) -> Finding:
+    """Whether an old engine may delete live files when it expires snapshots, with captures or without.
+
+        1   (2)   3 ── 4     a tag has kept 1, or 2 was expired alone: Iceberg before 1.10 takes 1 for rolled back, and
+                             deletes what it added, if manifests were rewritten since. 3 and 4 still list that.
+
+    :param history: that of main
+    """
+    chain = list(ancestors(history, history.head))
+    oldest = chain[-1] if chain else None
+    cut_off = [
+        snapshot
+        for snapshot in history.retained_snapshots()
+        if oldest is not None
+        and snapshot.committed_at_ms < oldest.committed_at_ms
+        and HELD_UNTIL not in snapshot.summary
+    ]
+    if not cut_off:
+        return Finding("expiry", subject, Status.OK, "no snapshot is retained that is older than the history of main")
+    writers = sorted({found for each in history.retained_snapshots() if (found := _unsafe_writer(each))})
+    finding = (
+        f"{len(cut_off)} retained snapshots, such as {cut_off[0]}, are older than the history of main, which ends at "
+        f"{oldest}: once no tag or branch is left, Iceberg before 1.10 may take them for rolled back, and delete live "
+        "files that they added"
+    )
+    remedy = "expire snapshots by Iceberg 1.10 or later only, or while a tag is set on the newest snapshot"
+    if writers:
+        return Finding("expiry", subject, Status.WARNING, f"{finding}; {', '.join(writers)} has written to it", remedy)
+    finding += "; who expires snapshots is not known, and no retained one was written by such a release"
+    return Finding("expiry", subject, Status.UNKNOWN, finding, remedy)
+
+
+def _unsafe_writer(snapshot: SnapshotFacts) -> str | None:
+    """The release of Iceberg that wrote a snapshot, if it is one before 1.10: its writers in Java say so."""
+    found = re.match(r"Apache Iceberg (\d+)\.(\d+)", snapshot.summary.get("iceberg-version", ""))
+    is_unsafe = found is not None and (int(found[1]), int(found[2])) < (1, 10)
+    return found[0] if found is not None and is_unsafe else None
 
 
 def check_operations(

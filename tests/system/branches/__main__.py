@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.kit.local_tables import new_catalog
-from tests.system.branches.history import UNSAFE, loses_files_to_leases_of_engines, play
+from tests.system.branches.history import UNSAFE, loses_files_to_gaps, loses_files_to_leases_of_engines, play
 from tests.system.branches.maintenance import OTHERS, OWN, releases
 from tests.system.branches.rest import check_format_version_3
 
@@ -36,6 +36,12 @@ def main() -> int:
                     assert found is (engine.version in UNSAFE), f"{engine.version}: loses files is {found}"
                     result = "costs" if found else "keeps"
                     print(f"Iceberg {engine.version}: a {kind} with max-ref-age-ms {result} live files")
+                for expires in ("java", "pyiceberg"):
+                    found = loses_files_to_gaps(Path(folder), engine, expires)
+                    assert found is (engine.version in UNSAFE), f"{engine.version}: loses files is {found}"
+                    result = "costs" if found else "keeps"
+                    print(f"Iceberg {engine.version}: a gap in main's history, made by {expires}, {result} live files")
+                    assert not loses_files_to_gaps(Path(folder), engine, expires, has_tag=True)
             for number in range(options.count):
                 history = play(Path(folder), options.seed + number, engines, options.steps)
                 done.update(line.split("(")[0].strip() for line in history.log)

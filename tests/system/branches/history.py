@@ -15,12 +15,14 @@ from urllib.parse import urlparse
 
 from pyiceberg.catalog.sql import SqlCatalog
 
+from airflow_provider_ips.core.advice.checks import check_expiry
 from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.core.identifiers import CapturedBranch
 from airflow_provider_ips.core.settings import ALL_OPERATIONS
 from airflow_provider_ips.iceberg import capture, drop_icdc
 from airflow_provider_ips.iceberg.manifests.lists import ManifestList
-from tests.kit.local_tables import append, files_under, new_table, rows_of
+from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
+from tests.kit.local_tables import append, files_under, head, new_table, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,7 +90,6 @@ class History:
 
     log: list[str] = field(default_factory=list)
     number: int = 0
-    has_cleared_parents: bool = False
 
     def __post_init__(self) -> None:
         properties = dict(MERGING) if self.rng.random() < 0.7 else {}
@@ -285,14 +286,14 @@ class History:
         engine.run("expire_one", TABLE, self.rng.choice([s.snapshot_id for s in self.table.metadata.snapshots]))
 
     def _if_safe(self, engine: Release) -> Release:
-        """PyIceberg clears parents; then 1.8 and 1.9 take live files for reverted ones, with or without captures."""
-        return self.engines[-1] if self.has_cleared_parents and engine.version in UNSAFE else engine
+        """Where main's history has a gap, 1.8 and 1.9 take live files for reverted ones, with or without captures."""
+        has_gap = check_expiry(IcebergSource(self.table, TABLE, "main"), TABLE).status != "ok"
+        return self.engines[-1] if has_gap and engine.version in UNSAFE else engine
 
     def expire_by_pyiceberg(self) -> None:
         heads = {ref.snapshot_id for ref in self.table.metadata.refs.values()}
         old = [s.snapshot_id for s in self.table.metadata.snapshots if s.snapshot_id not in heads]
         if old:
-            self.has_cleared_parents = True
             self.table.maintenance.expire_snapshots().by_ids(
                 self.rng.sample(old, self.rng.randint(1, len(old)))
             ).commit()
@@ -375,6 +376,31 @@ def loses_files_to_leases_of_engines(folder: Path, engine: Release, kind: str = 
     for number in range(2, 8):
         append(table, number)
     assert not engine.run("lease_by_engine", TABLE, "a")
+    live = [path_of(task.file.file_path) for task in table.refresh().scan().plan_files()]
+    assert not engine.run("expire", TABLE, int(time.time() * 1000) + 1000)
+    return not all(path.exists() for path in live)
+
+
+def loses_files_to_gaps(folder: Path, engine: Release, expires: str, *, has_tag: bool = False) -> bool:
+    """Whether main loses live files when an engine expires snapshots, and main's history has a gap.
+
+    An older snapshot was kept meanwhile, and manifests were rewritten: no branch or capture has a part in it. The
+    doctor warns of the gap, if one of these releases has written.
+
+    :param expires: who has made the gap: "java" or "pyiceberg"
+    :param has_tag: whether a tag is on the newest snapshot when the engine expires the others
+    """
+    table = new_table(catalog_in(folder), TABLE)
+    ids = [append(table, number) for number in range(1, 5)]
+    if expires == "java":
+        assert not engine.run("expire_one", TABLE, ids[1])
+    else:
+        table.refresh().maintenance.expire_snapshots().by_id(ids[1]).commit()
+    assert not engine.run("rewrite_manifests", TABLE)
+    warned = check_expiry(IcebergSource(table.refresh(), TABLE, "main"), TABLE)
+    assert (warned.status == "warning") is (engine.version in UNSAFE), warned
+    if has_tag:
+        table.refresh().manage_snapshots().create_tag(head(table), "keeps").commit()
     live = [path_of(task.file.file_path) for task in table.refresh().scan().plan_files()]
     assert not engine.run("expire", TABLE, int(time.time() * 1000) + 1000)
     return not all(path.exists() for path in live)
