@@ -4,7 +4,8 @@
     python -m tests.system.engines.ways spark flink         those whose names begin so
     python -m tests.system.engines.ways flink --publish     and write into the page what they read
 
-An engine without words for one of them says so. Fails where one has words, and reads other rows by them.
+An engine without words for one of them says so. Fails where one has words, and reads other rows by them, unless that is
+known and on the page.
 """
 
 from __future__ import annotations
@@ -58,9 +59,18 @@ WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "range": "`scan_iceberg(…, from_snapshot_id_exclusive=…, to_snapshot_id_inclusive=…)`",
     },
     "daft": {"branch": "`read_iceberg(…, branch='ips_…')`", "snapshot": "`read_iceberg(…, snapshot_id=123)`"},
+    "sail": {
+        "branch": "`.option('branch', 'ips_…')`",
+        "snapshot": "`.option('snapshot-id', 123)`",
+        "range": "`.option('start-snapshot-id', …)`, `.option('end-snapshot-id', …)`",
+    },
+    "duckdb": {"snapshot": "`iceberg_scan('…', snapshot_from_id = 123)`"},
     "clickhouse": {"snapshot": "`SETTINGS iceberg_snapshot_id = 123`"},
 }
 """By reader. What a reader is not told to do is not asked of its engine."""
+
+IGNORED: Final = {("sail", "range"): "the options are ignored, and all of the source is read"}
+"""What an engine is known to read wrongly, without a word, by reader and way. A release that does not fails the run."""
 
 
 def main(arguments: list[str]) -> int:
@@ -84,7 +94,7 @@ def main(arguments: list[str]) -> int:
         results = {name: _read(ENGINES[name], Path(folder), asked) for name in names}
     if options.publish:
         publish(results)
-    wrong = {name: each["ways"] for name, each in results.items() if set(each["ways"].values()) - {RIGHT, NONE}}
+    wrong = {name: each["ways"] for name, each in results.items() if not _is_as_known(each)}
     for name, ways in wrong.items():
         print(f"{name} reads other rows: {ways}")
     not_run = [name for name in names if options.engines and not results[name]["version"]]
@@ -131,6 +141,11 @@ def _read(engine: Engine, folder: Path, asked: list[dict[str, Any]]) -> dict[str
     return {"label": engine.label, "reader": engine.reader, "version": version, "ways": ways}
 
 
+def _is_as_known(result: Mapping[str, Any]) -> bool:
+    ignored = {way for reader, way in IGNORED if reader == result["reader"] and result["version"]}
+    return ignored == {way for way, verdict in result["ways"].items() if verdict not in (RIGHT, NONE)}
+
+
 def table(results: Mapping[str, Any]) -> str:
     """A row for each engine; a cell has its words, if it read by them what was captured."""
     lines = ["| engine | " + " | ".join(WAYS.values()) + " |", "|---|" + "---|" * len(WAYS)]
@@ -147,6 +162,7 @@ def _cell(reader: str, way: str, verdict: str) -> str:
     if verdict == NONE:
         return "no"
     words = WORDS.get(reader, {}).get(way, "")
+    verdict = verdict if verdict == RIGHT else IGNORED.get((reader, way), verdict)
     return words if verdict == RIGHT else f"**no**, {words}: {verdict.replace('|', '/')}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 
-from tests.system.engines.protocol import serve, sql
+from tests.system.engines.protocol import serve, sql, way
 
 CONNECTION = duckdb.connect()
 for extension in ("avro", "iceberg"):
@@ -17,7 +17,8 @@ for extension in ("avro", "iceberg"):
 
 def answer(question: dict[str, Any]) -> Any:
     """One statement."""
-    return CONNECTION.execute(sql(question, f"iceberg_scan('{question['table']['metadata']}')")).fetchall()
+    at = way(question, snapshot=", snapshot_from_id = {}")
+    return CONNECTION.execute(sql(question, f"iceberg_scan('{question['table']['metadata']}'{at})")).fetchall()
 
 
-serve(duckdb.__version__, answer)
+serve(duckdb.__version__, answer, ways=("snapshot",))

@@ -21,8 +21,13 @@ SPARK = SparkSession.builder.remote("sc://{}:{}".format(*SERVER.listening_addres
 
 def answer(question: dict[str, Any]) -> Any:
     """One statement over the newest metadata in the table's folder: it takes no other."""
-    SPARK.read.format("iceberg").load(question["table"]["location"]).createOrReplaceTempView("t")
+    reader = SPARK.read.format("iceberg")
+    for kind, place in question.get("way", {}).items():
+        names = {"branch": ["branch"], "snapshot": ["snapshot-id"], "range": ["start-snapshot-id", "end-snapshot-id"]}
+        places = place if isinstance(place, list) else [place]
+        reader = reader.options(**{name: str(each) for name, each in zip(names[kind], places, strict=True)})
+    reader.load(question["table"]["location"]).createOrReplaceTempView("t")
     return SPARK.sql(sql(question, "t")).collect()
 
 
-serve(version("pysail"), answer)
+serve(version("pysail"), answer, ways=("branch", "snapshot", "range"))
