@@ -102,11 +102,11 @@ def test_a_recomputation_that_began_early_reads_each_file_once_and_holds_all_row
     """The demo begins it beside its first run, before the last days have arrived."""
     catalog, days = lake
     early, read = Recomputation(catalog), []
-    early.read(lambda number, of: read.append(number))
+    early.read(lambda number, _: read.append(number))
     source = catalog.load_table(SOURCE)
     days.arrive(source)
 
-    rows = early.rows(lambda number, of: read.append(number))
+    rows = early.rows(lambda number, _: read.append(number))
 
     assert rows.equals(Recomputation(catalog).rows())
     assert len(read) == len(list(catalog.load_table(SOURCE).scan().plan_files()))
