@@ -166,7 +166,7 @@ screenshots: test-browser ## take the pictures of the docs again
 
 test-engines: jars ## every engine reads one set of sources and ICDC tables, into docs (ENGINES='spark flink')
 	@python -m tests.system.engines $(if $(ENGINES),$(ENGINES),--publish)
-	@python -m tests.system.engines.ways $(if $(ENGINES),$(ENGINES),--publish)
+	@python -m tests.system.engines.ways $(or $(WAYS),$(ENGINES),--publish)
 
 test-branches: jars ## captures in branches beside maintenance by five releases of Iceberg (BRANCHES_ARGS='--seed 7 --count 500')
 	@python -m tests.system.branches $(BRANCHES_ARGS)
