@@ -46,7 +46,7 @@ class CaptureSettings:
         object.__setattr__(self, "range_columns", _columns(self.range_columns))
         InitialPosition.parse(self.initial)
         for name in ("max_snapshots", "max_files", "max_bytes"):
-            _positive(name, getattr(self, name))
+            check_positive(name, getattr(self, name))
         _check_share(self)
         if self.captures_changes and self.on_other_operation != "fail":
             raise InputError(
@@ -239,11 +239,14 @@ def _check_share(settings: CaptureSettings) -> None:
         )
 
 
-def _positive(name: str, value: object) -> None:
+def check_positive(
+    name: str, value: object, *, consequence: str = "A capture that may take nothing would never move on"
+) -> None:
+    """Refuse a limit that is not a whole number above zero."""
     if not is_whole_number(value, least=1) and value is not None:
         raise InputError(
             f"{name}={value!r} is not a whole number above zero",
-            consequence="A capture that may take nothing would never move on",
+            consequence=consequence,
             remedy=f"leave {name} out for no limit, or set it to 1 or more",
         )
 

@@ -15,24 +15,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from pyiceberg.expressions import (
-    AlwaysFalse,
-    AlwaysTrue,
-    And,
-    EqualTo,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-    NotEqualTo,
-    NotIn,
-    NotNull,
-    NotStartsWith,
-    Or,
-    StartsWith,
-)
+from pyiceberg import expressions
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import rewrite_not
 from pyiceberg.types import BooleanType, DateType, DecimalType, IntegerType, LongType, StringType
@@ -56,18 +39,18 @@ if TYPE_CHECKING:
 EXAMPLE: Final = "day >= '2026-10-01' and country in ('DE', 'AT')"
 
 _OPERATORS: Final[dict[type, str]] = {
-    EqualTo: "=",
-    NotEqualTo: "!=",
-    LessThan: "<",
-    LessThanOrEqual: "<=",
-    GreaterThan: ">",
-    GreaterThanOrEqual: ">=",
-    In: "in",
-    NotIn: "not in",
-    IsNull: "is null",
-    NotNull: "is not null",
-    StartsWith: "like",
-    NotStartsWith: "not like",
+    expressions.EqualTo: "=",
+    expressions.NotEqualTo: "!=",
+    expressions.LessThan: "<",
+    expressions.LessThanOrEqual: "<=",
+    expressions.GreaterThan: ">",
+    expressions.GreaterThanOrEqual: ">=",
+    expressions.In: "in",
+    expressions.NotIn: "not in",
+    expressions.IsNull: "is null",
+    expressions.NotNull: "is not null",
+    expressions.StartsWith: "like",
+    expressions.NotStartsWith: "not like",
 }
 
 
@@ -114,7 +97,7 @@ def parse_filter(text: str) -> BooleanExpression:
             remedy=f"write it as in {EXAMPLE}; the operators are =, !=, <, <=, >, >=, between, in, like 'prefix%', "
             "is null, and, or, not",
         ) from None
-    if isinstance(found, AlwaysTrue | AlwaysFalse):
+    if isinstance(found, expressions.AlwaysTrue | expressions.AlwaysFalse):
         raise InputError(
             f"the filter {text!r} names no column",
             consequence="It would select everything, or nothing",
@@ -138,9 +121,9 @@ def _without_wildcards(literal: re.Match[str]) -> str:
 
 def resolve_filter(expression: BooleanExpression, schema: Schema, *, table: str) -> Condition:
     """Look up the columns of a filter, and convert its values to their types."""
-    if isinstance(expression, And | Or):
+    if isinstance(expression, expressions.And | expressions.Or):
         parts = tuple(resolve_filter(part, schema, table=table) for part in (expression.left, expression.right))
-        return AllOf(parts=parts) if isinstance(expression, And) else AnyOf(parts=parts)
+        return AllOf(parts=parts) if isinstance(expression, expressions.And) else AnyOf(parts=parts)
     operator = _OPERATORS.get(type(expression))
     if operator is None:
         raise InputError(

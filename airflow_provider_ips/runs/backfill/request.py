@@ -11,6 +11,7 @@ from airflow_provider_ips.core.backfill.claims import claim_key
 from airflow_provider_ips.core.errors import InputError
 from airflow_provider_ips.core.identifiers import Source, digest
 from airflow_provider_ips.core.requests.request import RunKind, RunRequest
+from airflow_provider_ips.core.settings import check_positive
 from airflow_provider_ips.runs import environment
 
 if TYPE_CHECKING:
@@ -146,13 +147,7 @@ def request_of(task: BackfillArguments, form: RunRequest) -> RunRequest:
 def check_arguments(task: BackfillArguments) -> None:
     """Refuse limits that are not positive numbers, and kinds of backfills that do not exist."""
     for name in _LIMITS:
-        value = getattr(task, name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise InputError(
-                f"{name}={value!r} is not a whole number above zero",
-                consequence="It limits no chunk",
-                remedy="use 1 or more, or leave it out",
-            )
+        check_positive(name, getattr(task, name), consequence="It limits no chunk")
     runs = _names(task.runs)
     unknown = [run for run in runs if run not in RUNS]
     if unknown or not runs:
