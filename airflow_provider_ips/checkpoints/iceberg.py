@@ -5,13 +5,12 @@ Any number of Airflow deployments may share it. This module imports no Airflow.
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import (
     CommitFailedException,
@@ -34,16 +33,14 @@ from airflow_provider_ips.checkpoints.log_table import (
 from airflow_provider_ips.config import CHECKPOINT_NAMESPACE
 from airflow_provider_ips.core.checkpoint.document import Checkpoint, refuse_conflict, write_conflict
 from airflow_provider_ips.core.checkpoint.store import NameFilter, StoredDocument, every_name
-from airflow_provider_ips.core.errors import DamagedCheckpointError, InputError, StoreUnavailableError
+from airflow_provider_ips.core.errors import DamagedCheckpointError, StoreUnavailableError
+from airflow_provider_ips.core.identifiers import namespace_levels
 from airflow_provider_ips.iceberg.foreign_errors import foreign_errors
 from airflow_provider_ips.redaction import cause_without_secrets, redacted_message
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
-
-
-_LEVEL: Final = re.compile(r"[A-Za-z0-9_\-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +52,8 @@ class IcebergStore:
 
     def __post_init__(self) -> None:
         """Refuse a namespace that some catalogs would read as another one."""
-        if not all(_LEVEL.fullmatch(level) for level in self.namespace.split(".")):
-            raise InputError(
-                f"checkpoint_namespace {self.namespace!r} is not a namespace that every catalog accepts",
-                consequence="Checkpoints could neither be found nor written",
-                remedy='use letters, digits, "_" and "-", with dots between levels, for example "ips_checkpoints"',
-            )
+        lost = "Checkpoints could neither be found nor written"
+        namespace_levels("checkpoint_namespace", self.namespace, consequence=lost, example=CHECKPOINT_NAMESPACE.default)
 
     def read(self, consumer: str, *, even_if_moved: bool = False) -> Checkpoint | None:
         table = self._load(consumer)

@@ -277,12 +277,8 @@ def _consumer_in(text: str | None) -> str | None:
 def _checked_key(consumer: str) -> str:
     key = variable_key(consumer)
     if is_masked_name(key, words := _configured_words()):
-        raise InputError(
-            f"the checkpoint of consumer {consumer!r} would be in Variable {key!r}, which Airflow masks here "
-            f"([core] sensitive_var_conn_names = {', '.join(words)})",
-            consequence="Saving the Variable in the UI would overwrite the position with the mask",
-            remedy="give the capture another consumer name, or remove the word from that setting",
-        )
+        what = f"the checkpoint of consumer {consumer!r} would be in Variable {key!r}, which Airflow masks here"
+        raise _masked(what, words, "give the capture another consumer name, or remove the word from that setting")
     return key
 
 
@@ -290,11 +286,15 @@ def _refuse_masked_fields(text: str) -> None:
     words = _configured_words()
     masked = sorted(name for name in document_keys(json.loads(text)) if is_masked_name(name, words))
     if masked:
-        raise InputError(
-            f"Airflow masks a checkpoint's field {masked[0]!r} ([core] sensitive_var_conn_names = {', '.join(words)})",
-            consequence="Saving the Variable in the UI would overwrite the position with the mask",
-            remedy="remove the word from that setting",
-        )
+        raise _masked(f"Airflow masks a checkpoint's field {masked[0]!r}", words, "remove the word from that setting")
+
+
+def _masked(what: str, words: Iterable[str], remedy: str) -> InputError:
+    return InputError(
+        f"{what} ([core] sensitive_var_conn_names = {', '.join(words)})",
+        consequence="Saving the Variable in the UI would overwrite the position with the mask",
+        remedy=remedy,
+    )
 
 
 def _refuse_hidden(key: str, consumer: str) -> None:

@@ -36,6 +36,7 @@ _BRANCH_NAME: Final = re.compile(rf"(?P<table>.+)\.branch_(?P<branch>{BRANCH_PRE
 _RANGE_NAME: Final = re.compile(r"(?P<table>.+)\.ips_range_(?:empty|(?:to|(?P<after>[0-9]+))_(?P<to>[0-9]+))")
 
 XCOM_KEY_PATTERN = re.compile(r"[A-Za-z0-9_.\-]+")
+_LEVEL = re.compile(r"[A-Za-z0-9_\-]+")
 _UNREADABLE = re.compile(r"[^a-z0-9]+")
 
 
@@ -81,6 +82,18 @@ class TableIdentifier:
 
     def __str__(self) -> str:
         return ".".join(self.parts)
+
+
+def namespace_levels(option: str, namespace: str, *, consequence: str, example: str) -> tuple[str, ...]:
+    """Split the name of a namespace of ours, and refuse one that some catalogs would read as another one."""
+    levels = tuple(namespace.split("."))
+    if all(_LEVEL.fullmatch(level) for level in levels):
+        return levels
+    raise InputError(
+        f"{option} {namespace!r} is not a name that every catalog accepts",
+        consequence=consequence,
+        remedy=f'use letters, digits, "_" and "-", with dots between levels, for example "{example}"',
+    )
 
 
 @dataclass(frozen=True, slots=True, order=True)

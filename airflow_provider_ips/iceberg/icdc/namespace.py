@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, NestedField, StringType
 
 from airflow_provider_ips.core.errors import CatalogError, InputError
-from airflow_provider_ips.core.identifiers import TableIdentifier
+from airflow_provider_ips.core.identifiers import TableIdentifier, namespace_levels
 from airflow_provider_ips.iceberg.foreign_errors import foreign_errors, translate_errors
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
 from airflow_provider_ips.iceberg.storage.files import write_small_files_at_once
@@ -33,13 +32,8 @@ if TYPE_CHECKING:
 
 def check_icdc_namespace(catalog: Catalog, namespace: str) -> None:
     """Create the namespace if it does not exist. Refuse one that cannot be used, before anything else is written."""
-    parts = tuple(namespace.split("."))
-    if any(not re.fullmatch(r"[A-Za-z0-9_\-]+", part) for part in parts):
-        raise InputError(
-            f"icdc_namespace {namespace!r} is not a name that every catalog accepts",
-            consequence="ICDC tables could not be made in it",
-            remedy='use letters, digits, "_" and "-", with dots between levels, for example "icdc"',
-        )
+    unusable = "ICDC tables could not be made in it"
+    parts = namespace_levels("icdc_namespace", namespace, consequence=unusable, example="icdc")
     if not may_register(catalog):
         raise cannot_register(catalog)
     try:
