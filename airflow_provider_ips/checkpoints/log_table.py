@@ -133,7 +133,7 @@ def has_lost_its_head(table: Table) -> bool:
 
 
 def find_log_leftovers(catalog: Catalog, namespace: str, logs: Sequence[Table]) -> Iterator[StoredFile]:
-    """Find metadata files that no log names, where PyIceberg writes them. A REST catalog looks after its own files."""
+    """Find metadata files that no log names, where PyIceberg writes them. A REST catalog cleans up its own files."""
     if not isinstance(catalog, MetastoreCatalog):
         return
     known = {log.name()[-1]: log.metadata.location.rstrip("/") for log in logs}

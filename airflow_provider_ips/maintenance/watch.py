@@ -317,7 +317,7 @@ def _notify(callbacks: Iterable[Callback], context: Context, seen: ConsumerSight
 
 
 def notice_of(seen: ConsumerSighting) -> dict[str, Any]:
-    """What a callback gets to know of a breach, or of its end."""
+    """What a callback is given about a breach, or about its end."""
     lag_s, breach = seen.lag_s(seen.seen_at_ms), seen.breach
     is_open = breach is not None and breach.is_open
     since = None if breach is None else format_time(breach.since_ms)

@@ -126,7 +126,7 @@ def open_iceberg_store(iceberg_conn_id: str, open_by: Callable[[str], Catalog] =
 
 
 def open_store(store: CheckpointStore | str | None, *, iceberg_conn_id: str) -> CheckpointStore:
-    """Open the store that a task names; a store that it brings itself is returned as it is."""
+    """Open the store that a task names; a store object is returned as it is."""
     if store is None or isinstance(store, str):
         return open_named_store(store, iceberg_conn_id=iceberg_conn_id)
     return store

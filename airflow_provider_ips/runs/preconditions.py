@@ -275,7 +275,7 @@ def refuse_or_await_backfill(
     if request.chunk is not None or all(source.plan.is_empty for source in sources):
         return
     claims, extent = open_claims(context, request.iceberg_conn_id), _extent_of(request, sources)
-    # Airflow's own backfill makes many runs, which are not looked after one by one, so they wait as well.
+    # Airflow's own backfill makes many runs, which no one watches one by one, so they wait as well.
     waits = waits or context["dag_run"].run_type == "backfill"
     for target in _targets_of(context):
         conflicting = claims.find_conflict(target, request.run, extent)

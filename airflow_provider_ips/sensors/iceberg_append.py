@@ -228,7 +228,7 @@ class IcebergAppendSensor(BaseSensorOperator):
         return {name: None if owner is None else argument(owner, name) for name in left_out}
 
     def _store_name(self, context: Context) -> str | None:
-        """Return the name of the store. One that a capture brings as an object has no name, and is not used here."""
+        """Return the name of the store. One that a capture is given as an object has no name, and is not used here."""
         owner = None if self.checkpoint_store else capture_of_consumer(self.consumer, context["dag"])
         name = self.checkpoint_store if owner is None else argument(owner, "checkpoint_store")
         return name if isinstance(name, str) else None

@@ -23,7 +23,7 @@ from airflow_provider_ips.core.history.snapshots import (
 from airflow_provider_ips.core.positions import Position
 
 MAX_OLD_METADATA: Final = 20
-"""How many older metadata files one walk may open. Each goes back as far as snapshots were retained at its time."""
+"""How many older metadata files one walk may open. Each holds the snapshots that were retained when it was written."""
 
 
 def known_ancestors(history: TableHistory, start: SnapshotFacts) -> Iterator[SnapshotFacts]:

@@ -204,7 +204,7 @@ def _by_branch(retention: RetentionFacts, look: Look) -> int | None:
 def after_capture(
     before: ConsumerSighting | None, seen: ConsumerSighting, captured: Sequence[Volume]
 ) -> ConsumerSighting:
-    """Take over from the sighting before what a capture does not know: the course of the figures, and a breach.
+    """Carry over what a capture does not know from the sighting before: the earlier figures, and a breach.
 
     :param captured: of each source; nothing if the capture failed
     """
@@ -212,7 +212,7 @@ def after_capture(
 
 
 def after_look(before: ConsumerSighting | None, seen: ConsumerSighting, *, is_complete: bool) -> ConsumerSighting:
-    """Take over what only a capture knows, too: its DAG, its settings, what it took.
+    """Carry over what only a capture knows, too: its DAG, its settings, what it took.
 
     :param is_complete: all sources of the consumer were seen, and what is pending; else only these, and no more
     """
