@@ -1,1 +1,1 @@
-"""Metadata files in their storage: how they are read, copied and listed."""
+"""Metadata files in their storage: how they are read, copied, listed and deleted, by as few requests as possible."""
