@@ -113,7 +113,7 @@ def lag(console: Console, options: LagOptions, *, server: Server | None = None) 
     seen = look_now(console, options) if options.look else _seen(console, options, server)
     now = now_ms()
     console.show(list(lag_rows(seen, now, in_full=console.shows_documents)))
-    if unplaced := sorted(each.consumer for each in seen if not each.sources):
+    if unplaced := sorted(each.consumer for each in seen if not any(source.committed for source in each.sources)):
         console.say(f"Not known, because no run has committed yet: {', '.join(unplaced)}.")
     stored = _stored_consumers(console)
     if missing := sorted(({options.consumer} if options.consumer else stored) - {each.consumer for each in seen}):

@@ -86,9 +86,9 @@ class Watcher:
         before = {name: sightings.read_consumer(self.variables, name) for name in checkpoints}
         loaded = self._load(
             {
-                (self._connection(before[name]), position.source)
+                (self._connection(before[name]), source)
                 for name, checkpoint in checkpoints.items()
-                for position in checkpoint.positions
+                for source in _sources(checkpoint)
             }
         )
         seen = [self._see(checkpoint, before[name], loaded) for name, checkpoint in checkpoints.items()]
@@ -133,12 +133,12 @@ class Watcher:
             seen_at_ms=at_ms,
             seen_by=self.seen_by,
             sources=tuple(
-                self._see_source(each.source, checkpoint, before, loaded[conn_id, each.source], at_ms)
-                for each in checkpoint.positions
+                self._see_source(source, checkpoint, before, loaded[conn_id, source], at_ms)
+                for source in _sources(checkpoint)
             ),
             target_lag_s=self.target_lags.get(checkpoint.consumer),
             pending=None if pending is None else sightings.in_short(pending),
-            held=tuple(_held(checkpoint, [loaded[conn_id, each.source] for each in checkpoint.positions], at_ms)),
+            held=tuple(_held(checkpoint, [loaded[conn_id, source] for source in _sources(checkpoint)], at_ms)),
         )
         after = self._notified(after_look(before, seen, is_complete=True))
         sightings.measure_lag(after, pending_since_ms=at_ms if pending is None else pending.started_at_ms)
@@ -190,6 +190,12 @@ class Watcher:
         if before is None or history.head is None or newest != history.head.snapshot_id:
             seen = see_table(history, iceberg_conn_id=conn_id, seen_at_ms=now_ms(), seen_by=self.seen_by)
             sightings.write(self.variables, seen)
+
+
+def _sources(checkpoint: Checkpoint) -> list[Source]:
+    """The sources that it has positions in, and those that its first run has captured and not committed."""
+    pending = () if checkpoint.pending is None else checkpoint.pending.ranges
+    return list(dict.fromkeys([*(each.source for each in checkpoint.positions), *(each.source for each in pending)]))
 
 
 def _held(checkpoint: Checkpoint, sources: Sequence[Loaded], at_ms: int) -> Iterator[HeldCapture]:

@@ -17,8 +17,15 @@ from airflow_provider_ips.maintenance.server import Server
 from airflow_provider_ips.runs.environment import now_ms
 from airflow_provider_ips.ui import urls
 from airflow_provider_ips.ui.capture_page import Link, status_word
-from airflow_provider_ips.ui.deployment import SHOWN_SAVINGS, CaptureTask, Deployment, Document, read_in_full
-from airflow_provider_ips.ui.states import State, changed_by_hand, pending_run, runs_beside, state_of
+from airflow_provider_ips.ui.deployment import (
+    SHOWN_SAVINGS,
+    CaptureTask,
+    Deployment,
+    Document,
+    FailedCapture,
+    read_in_full,
+)
+from airflow_provider_ips.ui.states import State, changed_by_hand, pending_run, runs_beside, state_of, unless_failed
 from airflow_provider_ips.ui.stored_runs import StoredCapture, find_captures, read_captures_of
 
 if TYPE_CHECKING:
@@ -65,6 +72,7 @@ class Consumer:
     seen: ConsumerSighting | None = None
     seen_text: str = ""
     pending_run: RunIdentity | None = None
+    failed: FailedCapture | None = None
     is_paused: bool = False
     has_dag: bool = True
 
@@ -231,11 +239,13 @@ def _consumer(
     checkpoint = document.checkpoint
     dag_id = _main_dag(checkpoint, task, dag_ids)
     seen, seen_text = deployment.sightings.get(document.consumer or "", _UNSEEN)
+    failed = None if task is None else deployment.failed.get((task.dag_id, task.task_id))
+    state = unless_failed(state_of(document, task, seen, states, now_ms()), checkpoint, failed)
     return Consumer(
         name=document.consumer or document.place,
         dag_id=dag_id,
         dag_ids=dag_ids,
-        state=state_of(document, task, seen, states, now_ms()),
+        state=state,
         task=task,
         document=document,
         checkpoint=checkpoint,
@@ -243,6 +253,7 @@ def _consumer(
         seen=seen,
         seen_text=seen_text,
         pending_run=pending_run(document, seen),
+        failed=failed if state.word == "capture failed" else None,
         is_paused=deployment.paused.get(dag_id, False),
         has_dag=dag_id in deployment.paused,
     )

@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.models.crypto import get_fernet
 from airflow.models.dag import DagModel
 from airflow.models.serialized_dag import SerializedDagModel
+from airflow.models.taskinstance import TaskInstance
 from airflow.models.variable import Variable
 from cryptography.fernet import InvalidToken
 from sqlalchemy import Text, cast, func, or_, select
+from sqlalchemy.orm import aliased
 
 from airflow_provider_ips.assets.uris import SCHEME, TableUri
 from airflow_provider_ips.checkpoints.variable import KEY_PREFIX, VariableStore
@@ -71,6 +73,14 @@ class CaptureTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailedCapture:
+    """The newest instance of a capture, which failed: it has left nothing in the checkpoint."""
+
+    run_id: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
     """A checkpoint document, or the reason why it cannot be read."""
 
@@ -102,6 +112,9 @@ class Deployment:
 
     captures: tuple[CaptureTask, ...]
     documents: tuple[Document, ...]
+    failed: Mapping[tuple[str, str], FailedCapture]
+    """By DAG and task."""
+
     sightings: Mapping[str, tuple[ConsumerSighting, str]]
     """By consumer, each with its text: of its points, the newest captures only."""
 
@@ -115,13 +128,30 @@ def read_deployment(session: Session) -> Deployment:
     """Read all of it. The rights of the reader are checked on what is then shown."""
     variables = _read_variables(session, KEY_PREFIX, but=_TABLES)
     dags = session.execute(select(DagModel.dag_id, DagModel.is_paused, DagModel.is_stale)).all()
+    captures = tuple(read_captures(session))
     return Deployment(
         paused={row.dag_id: bool(row.is_paused) for row in dags if not row.is_stale},
         stale=frozenset(row.dag_id for row in dags if row.is_stale),
-        captures=tuple(read_captures(session)),
+        captures=captures,
+        failed=read_failed(session, {task.dag_id for task in captures}),
         documents=tuple(read_documents(variables)),
         sightings={seen.consumer: (seen, text) for seen, text in _read_consumers(variables)},
     )
+
+
+def read_failed(session: Session, dag_ids: Collection[str]) -> dict[tuple[str, str], FailedCapture]:
+    """Find captures that failed when they ran last, except mapped ones, whose instances may be several consumers."""
+    one, later = TaskInstance, aliased(TaskInstance)
+    is_ours = (one.operator == CAPTURE, one.dag_id.in_(dag_ids), one.map_index < 0)
+    same = (later.dag_id == one.dag_id, later.task_id == one.task_id, later.map_index < 0)
+    newer = select(later.id).where(*same, later.start_date > one.start_date).exists()
+    failed = select(one.dag_id, one.task_id, one.run_id, one.end_date).where(
+        one.state == "failed", one.end_date.is_not(None), *is_ours, ~newer
+    )
+    return {
+        (row.dag_id, row.task_id): FailedCapture(run_id=row.run_id, at_ms=int(row.end_date.timestamp() * 1000))
+        for row in session.execute(failed)
+    }
 
 
 def read_tables(session: Session) -> list[TableSighting]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from airflow.configuration import conf
 
 from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting
-from airflow_provider_ips.ui.deployment import CaptureTask, Document
+from airflow_provider_ips.ui.deployment import CaptureTask, Document, FailedCapture
 
 if TYPE_CHECKING:
     from airflow_provider_ips.core.checkpoint.document import Checkpoint
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _MOVING: Final = ("rewind", "reset", "seed", "abandon")
 """Commands after which the next run captures something else than what it would have."""
+
+
+_RESTING: Final = ("idle", "never ran", "changed by hand")
+"""States in which a failed capture is news: others say already that a run has failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,15 @@ _STATES: Final = (
         "start of the range.",
         next_step="Clear the failed tasks of the run to process the same range. Or do nothing: the next run covers it.",
         urgency=70,
+    ),
+    State(
+        word="capture failed",
+        tone="failed",
+        meaning="Its capture failed when it ran last. What was committed before stays committed; what came since then "
+        "waits.",
+        next_step="Read the end of the capture's log: the error says what to do. Then clear the capture, or wait for "
+        "the next run.",
+        urgency=72,
     ),
     State(
         word="refresh failed",
@@ -159,6 +172,15 @@ def state_of(
     word = _word(document, task, seen, run_states)
     words = [word, *(() if seen is None or word == "moved" else _words_of_sources(seen, now_ms))]
     return max((STATES[each] for each in words), key=lambda state: state.urgency)
+
+
+def unless_failed(state: State, checkpoint: Checkpoint | None, failed: FailedCapture | None) -> State:
+    """Put a capture that failed before the state of a consumer at rest, unless something was done about it since."""
+    if failed is None or state.word not in _RESTING:
+        return state
+    history, changes = (checkpoint.history, checkpoint.interventions) if checkpoint is not None else ((), ())
+    since = max([*(each.committed_at_ms for each in history[-1:]), *(each.at_ms for each in changes[-1:]), 0])
+    return STATES["capture failed"] if failed.at_ms > since else state
 
 
 def _words_of_sources(seen: ConsumerSighting, now_ms: int) -> Iterator[str]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from airflow.models.variable import Variable
@@ -185,6 +186,33 @@ def end(ran, state):
 
     with create_session() as session:
         session.execute(update(DagRun).where(DagRun.id == ran.dag_run.id).values(state=state))
+
+
+def test_a_capture_that_fails_is_not_idle(client, story, lake):
+    """Its checkpoint says nothing of it: at night, a consumer whose every run fails would look well."""
+    dag = story("pages_refused")
+    story.run(dag)
+    lake.load_table("db.pages_refused").delete("id = 1")
+
+    failed = story.run(dag)
+
+    assert failed.states["capture"] == "failed"
+    row = row_of(client("/ips/"), "pages_refused")
+    assert row.startswith(f"pages_refused capture capture failed {failed.dag_run.run_id} db.pages_refused")
+    page = client(consumer_page("pages_refused"))
+    assert "the error says what to do" in text_of(page)
+    assert f"/dags/pages_refused/runs/{quote(failed.dag_run.run_id, safe='')}/tasks/capture" in page.text
+
+    lenient = incremental("pages_refused", "db.pages_refused", story.job, capture={"on_other_operation": "skip"})
+    story.run(lenient)
+    assert "pages_refused capture idle" in row_of(client("/ips/"), "pages_refused")
+
+
+def test_a_first_run_that_fails_is_not_one_that_never_ran(client, story, lake):
+    dag = story("pages_gone")
+    lake.drop_table("db.pages_gone")
+    story.run(dag)
+    assert "capture failed" in row_of(client("/ips/"), "pages_gone")
 
 
 def test_a_run_at_work_and_a_deleted_one_are_told_apart(client, story):

@@ -81,6 +81,18 @@ def test_it_sees_what_came_though_no_run_starts(events, job, run_dag):
     }
 
 
+def test_what_a_first_run_captured_is_seen_though_it_has_not_committed(events, job, run_dag):
+    """A look takes nothing away that the capture has written down."""
+    job.fails = True
+    run_dag(incremental("uncommitted", "db.events", job))
+
+    run_dag(watch())
+
+    (source,) = seen("uncommitted.capture").sources
+    assert (source.source.table, source.committed, source.lag.commits) == ("db.events", None, None)
+    assert source.pending.to_inclusive.snapshot_id == events.current_snapshot().snapshot_id
+
+
 def test_a_breach_is_reported_once_and_once_when_it_is_over(events, job, run_dag):
     """Whoever sees the end: here it is the commit of a run."""
     pages: list[tuple[str, str]] = []
