@@ -20,9 +20,11 @@ from airflow_provider_ips.core.advice.checks import (
     check_lineage,
     check_mode,
     check_operations,
+    check_readers,
     check_retention,
     check_stages,
     mode_of,
+    newest_table,
     why_no_range,
 )
 from airflow_provider_ips.core.advice.retention import usual_gap_ms
@@ -30,7 +32,7 @@ from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import SourcePosition
 from airflow_provider_ips.core.checkpoint.store import CheckpointStore
 from airflow_provider_ips.core.errors import CheckpointError, IpsError
-from airflow_provider_ips.core.identifiers import MAIN_BRANCH, Source, did_you_mean, variable_key
+from airflow_provider_ips.core.identifiers import MAIN_BRANCH, Source, TableIdentifier, did_you_mean, variable_key
 from airflow_provider_ips.maintenance.console import (
     ConnectionOptions,
     Console,
@@ -268,8 +270,21 @@ def _check_source(
         yield check_operations(source, entry.position, subject, **judged)
         mode, impossible = mode_of(checkpoint, entry.source), _impossible_modes(catalog, source, judged)
         yield check_mode(subject, mode, impossible, is_expiring=kept.status is Status.WARNING)
+        if mode == "ICDC":
+            yield _check_readers(catalog, subject, source, newest_table(checkpoint, entry.source) or "")
     except IpsError as error:
         yield Finding.of_error("source", subject, error)
+
+
+def _check_readers(catalog: Catalog, subject: str, source: IcebergSource, icdc_table: str) -> Finding:
+    from airflow_provider_ips.iceberg.icdc.namespace import namespace_location
+    from airflow_provider_ips.iceberg.source.catalog_table import wider_readers
+
+    made = TableIdentifier.parse(icdc_table)
+    namespace = ".".join(made.namespace)
+    identifier, folder = TableIdentifier.parse(source.name), namespace_location(catalog, made)
+    wider, is_all = wider_readers(catalog, namespace, folder, identifier, source.metadata.location)
+    return check_readers(subject, namespace, source.name, wider, is_all=is_all)
 
 
 def _impossible_modes(catalog: Catalog, source: IcebergSource, judged: Mapping[str, Any]) -> dict[str, str]:

@@ -53,6 +53,7 @@ def test_all_is_ok(ips, lake, events, run_dag):
         "operations": "ok",
         "stages": "ok",
         "mode": "ok",
+        "readers": "ok",
     }
 
 

@@ -1,10 +1,14 @@
 """`airflow ips doctor` says which modes of captures a table and its catalog allow, and what each needs."""
 
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
-from airflow_provider_ips.core.advice.checks import Status, check_mode, why_no_range
+from airflow_provider_ips.core.advice.checks import Status, check_mode, check_readers, why_no_range
+from airflow_provider_ips.core.identifiers import TableIdentifier
+from airflow_provider_ips.iceberg.source.catalog_table import wider_readers
 from airflow_provider_ips.testing import InMemoryHistory
 from tests.checkpoints.test_cli import ips
 from tests.checkpoints.test_doctor import committed, events, examine
@@ -33,6 +37,25 @@ def test_a_mode_that_is_not_possible_any_more_is_a_problem(ips, lake, events, ru
     assert "captures are in mode BRANCH" in found["finding"]
     assert "BRANCH is not possible: it has gc.enabled=false" in found["finding"]
     assert found["remedy"] == "set capture_mode to 'ICDC' or 'RANGE'"
+
+
+@pytest.mark.parametrize(("mode", "says"), [(0o700, "every user of this machine, the group"), (0o755, None)])
+def test_captures_that_more_people_may_read_than_their_source_are_found(ips, lake, events, run_dag, mode, says):
+    """Where folders show it, by their mode. Who may not pass a folder above both can read neither."""
+    consumer = committed(lake, run_dag, f"readers_{mode}")
+    source = Path(urlsplit(events.location()).path)
+    source.chmod(mode)
+    found = examine(ips, consumer)["readers"]
+    assert found["status"] == ("warning" if says else "ok")
+    assert found["finding"].startswith(says or "people who may read icdc may read db.events")
+
+
+def test_what_no_catalog_says_is_unknown(lake, events):
+    """Object stores have no mode, and Iceberg's REST protocol no grants."""
+    places = ("icdc", "s3://lake/icdc", TableIdentifier.parse("db.events"), "s3://lake/db/events")
+    wider, is_all = wider_readers(lake, *places)
+    found = check_readers("c: db.events", "icdc", "db.events", wider, is_all=is_all)
+    assert (found.status, "does not say" in found.finding) == (Status.UNKNOWN, True)
 
 
 @pytest.mark.parametrize(

@@ -185,14 +185,36 @@ def check_mode(subject: str, mode: str | None, impossible: Mapping[str, str], *,
     return Finding("mode", subject, Status.OK, finding, advice)
 
 
+def check_readers(subject: str, namespace: str, source: str, wider: Sequence[str], *, is_all: bool) -> Finding:
+    """Whether people may read captures who may not read their source.
+
+    :param wider: who may, as far as it is known
+    :param is_all: whether no one else may
+    """
+    if wider:
+        finding = f"{', '.join(wider)} may read {namespace}, where its captures are, and not {source}"
+        remedy = f"let no one read {namespace} who may not read {source}, or set capture_mode to 'BRANCH'"
+        return Finding("readers", subject, Status.WARNING, finding, remedy)
+    if is_all:
+        return Finding("readers", subject, Status.OK, f"people who may read {namespace} may read {source}")
+    finding = f"the catalog does not say whether people may read {namespace} who may not read {source}"
+    remedy = "compare the grants, row filters and masks of both where they are kept"
+    return Finding("readers", subject, Status.UNKNOWN, finding, remedy)
+
+
 def mode_of(checkpoint: Checkpoint, source: Source) -> str | None:
     """The mode of the newest capture of this source, by what it made; None if it has made nothing."""
+    name = newest_table(checkpoint, source)
+    if name is None:
+        return None
+    return "BRANCH" if CapturedBranch.parse(name) is not None else "ICDC" if is_icdc_table(name) else "RANGE"
+
+
+def newest_table(checkpoint: Checkpoint, source: Source) -> str | None:
+    """The name by which the newest capture of this source is read; None if it has made nothing."""
     captures = [*checkpoint.history, *([checkpoint.pending] if checkpoint.pending else [])]
     names = [r.icdc_table for c in captures for r in c.ranges if r.source == source and r.icdc_table is not None]
-    if not names:
-        return None
-    is_branch = CapturedBranch.parse(names[-1]) is not None
-    return "BRANCH" if is_branch else "ICDC" if is_icdc_table(names[-1]) else "RANGE"
+    return names[-1] if names else None
 
 
 def why_no_range(history: TableHistory, *, captures_changes: bool, on_other_operation: str) -> str:

@@ -1,14 +1,21 @@
-"""How a source's table is loaded from its catalog, and what is refused: views, tags, encryption, unknown versions."""
+"""How a source's table is loaded from its catalog, and what is refused: views, tags, encryption, unknown versions.
+
+And who may read a namespace that may not read the source, where the catalog says so.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import unquote, urlsplit
 
 from pyiceberg.exceptions import NoSuchIcebergTableError, NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table.refs import SnapshotRefType
 
-from airflow_provider_ips.core.errors import InputError, UnsupportedTableError
+from airflow_provider_ips.core.errors import InputError, IpsError, UnsupportedTableError
 from airflow_provider_ips.core.identifiers import MAIN_BRANCH, Source, TableIdentifier, did_you_mean
 from airflow_provider_ips.iceberg.foreign_errors import foreign_errors, parsing, translate_errors
 from airflow_provider_ips.iceberg.gc_pause import gc_paused
@@ -148,3 +155,70 @@ def _query_in_sql(catalog: Catalog, query: str, identifier: TableIdentifier) -> 
             return list(connection.execute(text(query), used))
     except (OperationalError, ProgrammingError):
         return ()  # an older database has no column iceberg_type
+
+
+def wider_readers(
+    catalog: Catalog, namespace: str, folder: str | None, source: TableIdentifier, source_folder: str
+) -> tuple[Sequence[str], bool]:
+    """Who may read a namespace and not a source, as far as that is known, and whether all of it is known.
+
+    Folders on this machine have their mode, and Hive's metastore has grants, beside which others may rule. Iceberg's
+    REST protocol has no request for grants, and a database that holds names knows no people.
+
+    :param folder: where the namespace's tables are
+    """
+    by_files = None if folder is None else _wider_by_files(folder, source_folder)
+    kind = type(catalog).__name__
+    if kind != "HiveCatalog":
+        return by_files or (), by_files is not None and kind == "SqlCatalog"
+    try:
+        of_source = _granted(catalog, source.namespace, None) | _granted(catalog, source.namespace, source.name)
+        by_grants = sorted(_granted(catalog, tuple(namespace.split(".")), None) - of_source)
+    except IpsError:  # it shows them to its administrators only
+        by_grants = []
+    return (*(by_files or ()), *by_grants), False
+
+
+def _wider_by_files(folder: str, source_folder: str) -> Sequence[str] | None:
+    """None if one of the two is not a folder of this machine."""
+    paths = [Path(unquote(urlsplit(each).path)) for each in (folder, source_folder) if urlsplit(each).scheme in _LOCAL]
+    if len(paths) < 2:  # noqa: PLR2004 - both
+        return None
+    common = Path(os.path.commonpath(paths))  # who cannot pass it can read neither
+    try:
+        readers, of_source = (_readers_of_folder(path, common) for path in paths)
+    except OSError:
+        return None
+    return () if _EVERYBODY in of_source else sorted(readers - of_source)
+
+
+_LOCAL: Final = ("", "file")
+_EVERYBODY: Final = "every user of this machine"
+
+
+def _readers_of_folder(folder: Path, common: Path) -> set[str]:
+    """Who may list it and open what is in it, besides its owner: that takes a way through the folders above it."""
+    above = [parent.stat() for parent in folder.parents if common in parent.parents]
+    own = folder.stat()
+    found = set()
+    if own.st_mode & 0o005 == 0o005 and all(each.st_mode & 0o001 for each in above):  # noqa: PLR2004 - r-x
+        found.add(_EVERYBODY)
+    passed = all(each.st_mode & 0o001 or (each.st_gid == own.st_gid and each.st_mode & 0o010) for each in above)
+    if own.st_mode & 0o050 == 0o050 and passed:  # noqa: PLR2004 - r-x
+        found.add(f"the group {own.st_gid} of this machine")
+    return found
+
+
+def _granted(catalog: Catalog, namespace: tuple[str, ...], table: str | None) -> set[str]:
+    """The users, groups and roles to which Hive's metastore has granted to read a namespace, or a table of it."""
+    hive: Any = import_module("hive_metastore.ttypes")  # PyIceberg's own copy, without types
+    kind = hive.HiveObjectType.DATABASE if table is None else hive.HiveObjectType.TABLE
+    what = hive.HiveObjectRef(objectType=kind, dbName=".".join(namespace), objectName=table)
+    hive_client = cast("Any", catalog)._client  # noqa: SLF001 - nothing public has it
+    with translate_errors(f"reading the grants of {what.dbName} from Hive's metastore"), hive_client as client:
+        found = client.list_privileges(None, None, what)
+    return {
+        f"{hive.PrincipalType._VALUES_TO_NAMES[each.principalType].lower()} {each.principalName}"  # noqa: SLF001 - generated
+        for each in found
+        if each.grantInfo.privilege.upper() in ("ALL", "SELECT")
+    }

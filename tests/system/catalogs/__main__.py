@@ -59,14 +59,14 @@ def main(arguments: list[str]) -> int:
 def _play(name: str) -> dict[str, Any]:
     """One kind; what does not start on this machine is not run, with the reason."""
     from tests.system.catalogs.kinds import KINDS
-    from tests.system.catalogs.story import CHAPTERS
+    from tests.system.catalogs.story import CHAPTERS, chapters_of
 
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix=f"ips-{name}-") as folder:
         try:
             with KINDS[name](Path(folder)) as kind:
                 print(f"\n== {kind.label}", flush=True)
-                chapters = {title: _chapter(kind, title) for title in CHAPTERS}
+                chapters = {title: _chapter(kind, title) for title in chapters_of(kind)}
                 label = kind.label
         except (UnavailableError, OSError, TimeoutError) as error:
             said = str(error).strip().splitlines()
@@ -82,12 +82,12 @@ def _too_long(*_: object) -> None:
 
 
 def _chapter(kind: Any, title: str) -> str:
-    from tests.system.catalogs.story import CHAPTERS, NotTriedError, World
+    from tests.system.catalogs.story import NotTriedError, World, chapters_of
 
     signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(SECONDS)
     try:
-        CHAPTERS[title](World(kind))
+        chapters_of(kind)[title](World(kind))
         outcome = "ok"
     except NotTriedError as error:
         outcome = f"not tried: {error}"

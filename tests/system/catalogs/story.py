@@ -6,7 +6,8 @@ import contextlib
 import itertools
 import uuid
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 import pytest
@@ -16,16 +17,17 @@ from airflow_provider_ips.checkpoints.iceberg import IcebergStore
 from airflow_provider_ips.core.checkpoint.entries import SourcePosition
 from airflow_provider_ips.core.checkpoint.manual_changes import seed
 from airflow_provider_ips.core.errors import CatalogError, GapError, IcdcConflictError, InputError, IpsError
-from airflow_provider_ips.core.identifiers import Source
+from airflow_provider_ips.core.identifiers import Source, TableIdentifier
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.settings import ALL_OPERATIONS
 from airflow_provider_ips.iceberg import capture, drop_icdc
+from airflow_provider_ips.iceberg.source.catalog_table import wider_readers
 from tests.kit.lakes import files_below, opened
 from tests.kit.local_tables import DAY, SCHEMA
 from tests.kit.writers import written_at_once
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from pyiceberg.catalog import Catalog
@@ -244,6 +246,39 @@ def has_four_writers_of_checkpoints(world: World) -> None:
     assert found.revision == first.revision + len(written)
 
 
+def shows_who_may_read(world: World) -> None:
+    """Hive's metastore has grants of namespaces and tables: who has one of the captures and none of the source."""
+    hive: Any = import_module("hive_metastore.ttypes")  # PyIceberg's own copy, without types
+    kinds, catalog = hive.HiveObjectType, cast("Any", world.catalog)
+    world.append(1)
+    world.capture()
+    places = {name: TableIdentifier.parse(name) for name in (world.table, world.into)}
+    source, made = places.values()
+    objects = {
+        "source": hive.HiveObjectRef(objectType=kinds.TABLE, dbName=".".join(source.namespace), objectName=source.name),
+        "captures": hive.HiveObjectRef(objectType=kinds.DATABASE, dbName=".".join(made.namespace)),
+    }
+
+    def grant(what: str, who: str, privilege: str) -> None:
+        info = hive.PrivilegeGrantInfo(privilege, 0, "admin", hive.PrincipalType.USER, False)  # noqa: FBT003 - generated
+        each = hive.HiveObjectPrivilege(objects[what], who, hive.PrincipalType.USER, info)
+        with catalog._client as client:
+            assert client.grant_privileges(hive.PrivilegeBag([each]))
+
+    def known() -> Sequence[str]:
+        wider, is_all = wider_readers(catalog, ".".join(made.namespace), None, source, "s3://elsewhere")
+        assert not is_all  # Ranger, for example, has rights of its own
+        return wider
+
+    assert known() == ()
+    grant("captures", "ann", "SELECT")
+    grant("captures", "bob", "ALL")
+    grant("captures", "eve", "DROP")
+    assert known() == ("user ann", "user bob")
+    grant("source", "ann", "SELECT")
+    assert known() == ("user bob",)
+
+
 CHAPTERS: Final[dict[str, Callable[[World], None]]] = {
     "capture, read, drop": captures_and_reads,
     "retry": retries,
@@ -255,3 +290,11 @@ CHAPTERS: Final[dict[str, Callable[[World], None]]] = {
     "permission denied": denies_permission,
     "four writers": has_four_writers_of_checkpoints,
 }
+
+OWN_CHAPTERS: Final[dict[str, dict[str, Callable[[World], None]]]] = {"hive": {"who may read": shows_who_may_read}}
+"""What only one kind of catalog can be asked for, by its name; not in the table of the docs."""
+
+
+def chapters_of(kind: Kind) -> dict[str, Callable[[World], None]]:
+    """What is played on one kind."""
+    return {**CHAPTERS, **OWN_CHAPTERS.get(kind.name, {})}
