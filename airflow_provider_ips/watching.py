@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from airflow_provider_ips.core.watching.watch import Watch
     from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
 
+    Histories = Mapping[Source, IcebergSource | None]
+    Positions = Mapping[Source, Position | None]
+
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +77,7 @@ def is_outage(error: Exception) -> bool:
 class Loaded:
     """The result of loading sources: for each a history, None if it does not exist yet, or the error."""
 
-    histories: Mapping[Source, IcebergSource | None]
+    histories: Histories
     errors: Mapping[Source, Exception]
     next_in_s: float = 0.0
     """The time until the next load, which grows while the catalog does not answer."""
@@ -198,13 +201,7 @@ class PollSight:
         """Whether there is a consumer, and the last sighting is old enough."""
         return self.watch.consumer is not None and now_ms >= self._due_at_ms
 
-    def note(
-        self,
-        histories: Mapping[Source, IcebergSource | None],
-        positions: Mapping[Source, Position | None],
-        *,
-        now_ms: int,
-    ) -> None:
+    def note(self, histories: Histories, positions: Positions, *, now_ms: int) -> None:
         """Store how far the consumer is from the heads that were loaded, unless somebody has just done so."""
         if self.watch.consumer is None or not self.is_due(now_ms):
             return
@@ -224,13 +221,7 @@ class PollSight:
         except Exception as error:  # noqa: BLE001 - it is for people, and the poll is not
             log.warning("What was seen of %s was not stored: %s", self.watch.consumer, sightings.shown(error))
 
-    def _see(
-        self,
-        consumer: str,
-        histories: Mapping[Source, IcebergSource | None],
-        positions: Mapping[Source, Position | None],
-        now_ms: int,
-    ) -> ConsumerSighting:
+    def _see(self, consumer: str, histories: Histories, positions: Positions, now_ms: int) -> ConsumerSighting:
         found = []
         for table in self.watch.sources:
             history = histories.get(table.source)

@@ -26,6 +26,7 @@ from airflow_provider_ips.core.sightings.consumer_sighting import (
     ConsumerSighting,
     Lag,
     PendingRange,
+    PendingSighting,
     Point,
     SeenBy,
     SourceSighting,
@@ -245,17 +246,8 @@ def after_commit(
 ) -> ConsumerSighting:
     """Move the positions, as the commit did. What is left to process was counted when the capture looked."""
     is_pending = before.pending is not None and before.pending.capture_id == capture_id
-    sources = tuple(
-        _moved(each, positions[each.source]) if each.source in positions else each for each in before.sources
-    )
-    seen = replace(
-        before,
-        seen_at_ms=now_ms,
-        seen_by=SeenBy.COMMIT,
-        sources=sources,
-        pending=None if is_pending else before.pending,
-    )
-    return _judged(seen, before)
+    sources = [_moved(each, positions[each.source]) if each.source in positions else each for each in before.sources]
+    return _changed(before, sources, None if is_pending else before.pending, by=SeenBy.COMMIT, now_ms=now_ms)
 
 
 def after_change_by_hand(
@@ -268,13 +260,18 @@ def after_change_by_hand(
     ]
     if not is_pending:
         sources = [replace(each, pending=None) for each in sources]
-    seen = replace(
-        before,
-        seen_at_ms=now_ms,
-        seen_by=SeenBy.COMMAND,
-        sources=tuple(sources),
-        pending=before.pending if is_pending else None,
-    )
+    return _changed(before, sources, before.pending if is_pending else None, by=SeenBy.COMMAND, now_ms=now_ms)
+
+
+def _changed(
+    before: ConsumerSighting,
+    sources: Iterable[SourceSighting],
+    pending: PendingSighting | None,
+    *,
+    by: SeenBy,
+    now_ms: int,
+) -> ConsumerSighting:
+    seen = replace(before, seen_at_ms=now_ms, seen_by=by, sources=tuple(sources), pending=pending)
     return _judged(seen, before)
 
 

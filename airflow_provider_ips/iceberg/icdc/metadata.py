@@ -87,7 +87,7 @@ class Identity:
 
     def properties(self) -> dict[str, str]:
         """The table's properties. None of them is secret, and none lets an engine delete the source's files."""
-        return {**self._facts(), IDENTITY: self.fingerprint, "gc.enabled": "false"}
+        return {**self.summary(), "gc.enabled": "false"}
 
     def summary(self) -> dict[str, str]:
         """The same in the summary of a snapshot, where it says nothing of a table."""
