@@ -22,7 +22,7 @@ from airflow_provider_ips import compat, config, sightings
 from airflow_provider_ips.core.errors import InputError, IpsError
 from airflow_provider_ips.core.json_fields import PARSE_ERRORS
 from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting, SeenBy
-from airflow_provider_ips.core.sightings.lag import Look, after_look, skips_changes
+from airflow_provider_ips.core.sightings.lag import Look, after_look
 from airflow_provider_ips.core.watching.monitor import Monitor, ReportedSources, missing_source
 from airflow_provider_ips.runs.environment import now_ms, open_catalog, open_named_store
 
@@ -226,7 +226,7 @@ class PollSight:
         for table in self.watch.sources:
             history = histories.get(table.source)
             if history is not None:
-                skips = skips_changes(table.settings(self.watch.settings))
+                skips = table.settings(self.watch.settings).skips_changes
                 look = Look(at_ms=now_ms, by=self.by, skips_changes=skips)
                 found.append(sightings.see_source(history, look, committed=positions.get(table.source)))
         return ConsumerSighting(

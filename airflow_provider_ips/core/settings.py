@@ -68,6 +68,11 @@ class CaptureSettings:
         return len(self.data_operations) > 1
 
     @property
+    def skips_changes(self) -> bool:
+        """Whether snapshots that change or remove rows are skipped, so that they are not lag, and not refused."""
+        return not self.captures_changes and self.on_other_operation != "fail"
+
+    @property
     def selection_rules(self) -> str:
         """The settings that choose which rows of a given range are captured, as one string: equal for equal settings.
 

@@ -20,7 +20,7 @@ from airflow_provider_ips.core.sightings.consumer_sighting import (
     SeenBy,
     SourceSighting,
 )
-from airflow_provider_ips.core.sightings.lag import Look, after_capture, after_commit, skips_changes
+from airflow_provider_ips.core.sightings.lag import Look, after_capture, after_commit
 from airflow_provider_ips.core.sightings.table_sighting import see_table
 from airflow_provider_ips.metrics import Measurement, send
 
@@ -127,7 +127,7 @@ class CaptureSight:
     def _see_source(
         self, history: IcebergSource, settings: CaptureSettings, taken: SourceRecord | None = None
     ) -> SourceSighting:
-        look = Look(at_ms=self.now_ms, by=SeenBy.CAPTURE, skips_changes=skips_changes(settings))
+        look = Look(at_ms=self.now_ms, by=SeenBy.CAPTURE, skips_changes=settings.skips_changes)
         committed = (
             None if self.checkpoint is None else self.checkpoint.position_of(Source(history.name, history.branch))
         )

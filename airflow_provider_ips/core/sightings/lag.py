@@ -17,7 +17,6 @@ from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.lineage.walk import prove_lineage
 from airflow_provider_ips.core.positions import Position
 from airflow_provider_ips.core.record import UNKNOWN_VOLUME, Volume
-from airflow_provider_ips.core.settings import CaptureSettings
 from airflow_provider_ips.core.sightings.consumer_sighting import (
     MAX_POINTS,
     MAX_WORDS,
@@ -46,11 +45,6 @@ class Look:
     by: SeenBy
     skips_changes: bool = False
     """See :class:`SourceSighting`."""
-
-
-def skips_changes(settings: CaptureSettings) -> bool:
-    """Whether commits that change or remove rows are skipped. One that is refused is lag: the capture stops there."""
-    return not settings.captures_changes and settings.on_other_operation != "fail"
 
 
 def see_source(
