@@ -210,7 +210,11 @@ def _word_of_committed(
         return "rewound"
     if record.context.settled:
         return "nothing to process"
-    return "committed" if was_committed or state is CaptureState.COMMITTED else "unknown here"
+    if was_committed or state is CaptureState.COMMITTED:
+        return "committed"
+    # `abandon --wrote-nothing` leaves nothing of a capture in the document but that a person has changed it.
+    is_given_up = checkpoint is not None and checkpoint.interventions and _was_undone(record, checkpoint)
+    return "given up" if is_given_up else "unknown here"
 
 
 def _was_undone(record: CaptureRecord, checkpoint: Checkpoint | None) -> bool:

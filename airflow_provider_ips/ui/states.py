@@ -72,8 +72,7 @@ _STATES: Final = (
         tone="failed",
         meaning="Its capture failed when it ran last. What was committed before stays committed; what came since then "
         "waits.",
-        next_step="Read the end of the capture's log: the error says what to do. Then clear the capture, or wait for "
-        "the next run.",
+        next_step="Read the capture's log: the error says what to do. Then clear it, or wait for the next run.",
         urgency=72,
     ),
     State(

@@ -410,6 +410,8 @@ def test_what_was_rewound_or_given_up_is_said_to_be_after_the_fact(client, story
     assert captures_in(rewound) == ["rewound", "committed"]
     assert captures_in(failed)[0] == "not committed"
     assert captures_in(given_up) == ["given up", "rewound", "committed"]
+    by_hand("pages_undone.capture", lambda before: manual_changes.abandon(before, wrote_nothing=True))
+    assert captures_in(client(consumer_page("pages_undone"))) == ["given up", "rewound", "committed"]
     assert "Changed by hand" in text_of(given_up)
     assert "tester by hand" in text_of(given_up)
 

@@ -24,8 +24,10 @@ SECONDS = 60
 
 @pytest.fixture(scope="session")
 def exporter():
-    """Prometheus' StatsD exporter."""
-    return program_of_go("github.com/prometheus/statsd_exporter", "v0.28.0")
+    """Prometheus' StatsD exporter, of the version that `docker` has."""
+    services = yaml.safe_load((METRICS.parent / "compose.metrics.yaml").read_text())["services"]
+    version = services["statsd-exporter"]["image"].rpartition(":")[2]
+    return program_of_go("github.com/prometheus/statsd_exporter", version)
 
 
 @pytest.fixture(scope="session")
