@@ -29,12 +29,17 @@ def translate_errors(action: str, *, consequence: str = NOTHING_CAPTURED, remedy
             remedy="install the named package where Airflow's tasks run",
         ) from cause_without_secrets(error)
     except foreign_errors() as error:
-        denied = "permission was denied: " if _DENIES.search(_described(error)) else ""
+        denied = "permission was denied: " if is_denied(error) else ""
         raise CatalogError(
             f"{action} failed: {denied}{redacted_message(error)}",
             consequence=consequence,
             remedy=remedy or remedy_for(error),
         ) from cause_without_secrets(error)
+
+
+def is_denied(error: BaseException) -> bool:
+    """Whether a catalog or a storage has refused a request because a right is missing."""
+    return bool(_DENIES.search(_described(error)))
 
 
 class parsing:  # noqa: N801 - used like the functions of contextlib

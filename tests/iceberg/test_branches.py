@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyiceberg.catalog.rest import Capability
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 from pyiceberg.manifest import ManifestEntryStatus
@@ -381,6 +382,39 @@ def test_sources_without_branches_are_refused_before_anything_is_written(
         capture(catalog, "db.t", mode="BRANCH")
     assert "ICDC" in refused.value.remedy
     assert set(files_under(table.location())) == files
+
+
+@pytest.mark.parametrize("mode", [{"mode": "BRANCH"}, {"into": "icdc.x", "hold_source": True}], ids=["branch", "held"])
+def test_a_catalog_that_offers_no_commits_is_refused_before_anything_is_written(
+    catalog: Catalog, mode: dict[str, Any]
+) -> None:
+    """A REST server says so, as those do that only show tables; PyIceberg would say no more than `not supported`."""
+    table = new_table(catalog)
+    append(table, 1)
+    files = set(files_under(table.location()))
+    reading: Any = catalog
+    reading._supported_endpoints = {Capability.V1_LOAD_TABLE, Capability.V1_REGISTER_TABLE}
+    with pytest.raises(UnsupportedTableError, match="offers no commits to tables"):
+        capture(catalog, "db.t", **mode)
+    assert set(files_under(table.location())) == files
+
+
+@pytest.mark.parametrize("mode", [{"mode": "BRANCH"}, {"into": "icdc.x", "hold_source": True}], ids=["branch", "held"])
+def test_a_source_whose_folder_may_not_be_written_is_named_with_what_only_reads(
+    catalog: Catalog, mode: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key that only reads: the storage refuses the first file of the branch, before anything is committed."""
+    append(new_table(catalog), 1)
+
+    def refuse(_: CountingFile, overwrite: bool = False) -> OutputStream:  # noqa: FBT001, FBT002 - PyIceberg's own
+        raise PermissionError("AccessDenied: s3:PutObject")
+
+    monkeypatch.setattr(CountingFile, "create", refuse)
+    REQUESTS.clear()
+    with pytest.raises(CatalogError, match="AccessDenied") as refused:
+        capture(catalog, "db.t", **mode)
+    assert ('capture_mode="ICDC"' if "mode" in mode else "leave out hold_source") in refused.value.remedy
+    assert "commit" not in REQUESTS
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "after an append"])

@@ -19,7 +19,14 @@ from pyiceberg.table.metadata import TableMetadataV3
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, AssertTableUUID, SetSnapshotRefUpdate
 
-from airflow_provider_ips.core.errors import GapError, IcdcConflictError, InputError, IpsError, UnsupportedTableError
+from airflow_provider_ips.core.errors import (
+    CatalogError,
+    GapError,
+    IcdcConflictError,
+    InputError,
+    IpsError,
+    UnsupportedTableError,
+)
 from airflow_provider_ips.core.history.selections import Selection
 from airflow_provider_ips.core.identifiers import HELD_UNTIL, MAIN_BRANCH, CapturedBranch
 from airflow_provider_ips.core.results.capture_record import BranchRecord, SourceRecord
@@ -30,7 +37,7 @@ from airflow_provider_ips.iceberg.branches.branch import (
     ref_at,
     remove_branch,
 )
-from airflow_provider_ips.iceberg.foreign_errors import foreign_errors, translate_errors
+from airflow_provider_ips.iceberg.foreign_errors import foreign_errors, is_denied, translate_errors
 from airflow_provider_ips.iceberg.gc_pause import gc_paused
 from airflow_provider_ips.iceberg.icdc.build import table_totals
 from airflow_provider_ips.iceberg.icdc.metadata import (
@@ -39,12 +46,14 @@ from airflow_provider_ips.iceberg.icdc.metadata import (
     properties_of,
     snapshot_of_branch,
 )
+from airflow_provider_ips.iceberg.icdc.namespace import may_commit
 from airflow_provider_ips.iceberg.icdc.tables import PlannedIcdcTable, PreparedIcdc
 from airflow_provider_ips.iceberg.icdc.transfer import as_listed, can_be_copied, splice_manifest
 from airflow_provider_ips.iceberg.manifests.counts import MovedManifest
 from airflow_provider_ips.iceberg.manifests.lists import with_fields, write_manifest_list
 from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource
 from airflow_provider_ips.iceberg.storage.requests import requests_at_once
+from airflow_provider_ips.redaction import cause_without_secrets, redacted_message
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -77,6 +86,8 @@ def why_no_branch(catalog: Catalog, source: IcebergSource) -> str | None:
     head = None if source.branch == MAIN_BRANCH else snapshot_of_branch(source.metadata, source.branch)
     if head is not None and properties_of(head):
         return f"{source.branch} is a capture itself, and its removal would take manifests along"
+    if not may_commit(catalog):
+        return "its catalog offers no commits to tables"
     if any(key.startswith("nessie.") for key in properties):
         return "its catalog, Nessie, keeps the current snapshot of a table only, and no branches"
     if properties.get("gc.enabled", "true").lower() == "false":
@@ -171,10 +182,20 @@ class PreparedBranches(PreparedIcdc):
                 snapshot_id=written.snapshot_id,
                 sequence_number=_next_number(source.metadata),
             )
-        except BaseException:
+        except BaseException as error:
             self._delete([written])
+            if is_denied(error):
+                raise self._denied(files.metadata_folder, error) from cause_without_secrets(error)
             raise
         return written
+
+    def _denied(self, folder: str, error: BaseException) -> CatalogError:
+        return CatalogError(
+            f"a branch of {self.source.name} could not be written: permission was denied: {redacted_message(error)}",
+            consequence="Nothing was captured and no checkpoint moved",
+            remedy=f"let the connection's user write to {folder} and commit to the source, which a branch needs; or "
+            f"{self.instead}, which only reads it",
+        )
 
     def _publish(self, written: Sequence[_Written]) -> TableMetadata:
         what = f"publishing {', '.join(each.planned.name for each in written)}"

@@ -44,18 +44,27 @@ def check_icdc_namespace(catalog: Catalog, namespace: str) -> None:
         raise _unusable(catalog, namespace, error) from cause_without_secrets(error)
 
 
-_WITHOUT_REGISTER: Final = frozenset({"DynamoDbCatalog", "NoopCatalog"})
-"""PyIceberg's classes whose ``register_table`` does nothing but raise."""
+_UNABLE: Final = frozenset({"DynamoDbCatalog", "NoopCatalog"})
+"""PyIceberg's classes whose ``register_table`` and ``commit_table`` do nothing but raise."""
 
 
 def may_register(catalog: Catalog) -> bool:
     """Whether the catalog may be able to register a table: a REST catalog can say that it is not."""
+    return _may(catalog, "V1_REGISTER_TABLE")
+
+
+def may_commit(catalog: Catalog) -> bool:
+    """Whether the catalog may be able to commit to a table. Those that show tables of other formats only read."""
+    return _may(catalog, "V1_UPDATE_TABLE")
+
+
+def _may(catalog: Catalog, capability: str) -> bool:
     from pyiceberg.catalog.rest import Capability
 
-    if type(catalog).__name__ in _WITHOUT_REGISTER:
+    if type(catalog).__name__ in _UNABLE:
         return False
     endpoints = getattr(catalog, "_supported_endpoints", None)
-    return endpoints is None or Capability.V1_REGISTER_TABLE in endpoints
+    return endpoints is None or getattr(Capability, capability) in endpoints
 
 
 def cannot_register(catalog: Catalog, reason: str = "") -> InputError:
