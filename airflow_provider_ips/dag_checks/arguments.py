@@ -65,8 +65,8 @@ def refuse_stable_name(given: Mapping[str, object]) -> None:
             "stable_name is not offered: a capture has a name of its own in every run",
             consequence="Under one name, a job that is cleared alone would read what a later run has captured, and "
             "process rows twice without any error",
-            remedy="hand the name to the job: as an argument, in its configuration or in an environment variable, each "
-            "of which SparkSubmitOperator templates",
+            remedy="hand the name to the job: as an argument, in its configuration or in an environment variable. For "
+            "a job that takes none, see 'A job that reads a fixed name' in the cookbook",
         )
 
 

@@ -130,6 +130,7 @@ RECIPES = {
         "wait_for_completion=True",
         request=lambda task: aws("emr", "AddJobFlowSteps", JobFlowId=task.job_flow_id, Steps=task.steps),
     ),
+    "fixed_name": Recipe(lambda task: task.env["SOURCE"], NO_STAMP),
     "glue": Recipe(
         lambda task: task.script_args["--source"],
         lambda task: in_settings(task.script_args["--conf"]),
