@@ -52,7 +52,7 @@ NEVER_STARTED: Final = "skipped" if HAS_3_3 else "success"
 def refuse_variable_store() -> None:
     """Refuse checkpoints in Variables where an outage would look like a first run."""
     _refuse_below_3_3(
-        "checkpoint_store='variable' needs Airflow 3.3",
+        "checkpoint_store='variable'",
         "There a task cannot list Variables: an outage would look like a first run, which processes whole tables again",
         "leave checkpoint_store out, or set it to 'iceberg'",
     )
@@ -61,15 +61,15 @@ def refuse_variable_store() -> None:
 def refuse_partition_events() -> None:
     """Refuse events of partitions where a task cannot choose their keys."""
     _refuse_below_3_3(
-        "partition_events=True needs Airflow 3.3",
+        "partition_events=True",
         "There a task cannot choose the partition keys of its events, and none would be sent",
         "leave partition_events out: the target then has one event, which lists the sources' ranges",
     )
 
 
-def _refuse_below_3_3(problem: str, consequence: str, remedy: str) -> None:
+def _refuse_below_3_3(what: str, consequence: str, remedy: str) -> None:
     if not HAS_3_3:
-        problem = f"{problem}, and this is {airflow_version}"
+        problem = f"{what} needs Airflow 3.3, and this is {airflow_version}"
         raise UnsupportedVersionError(problem, consequence=consequence, remedy=remedy)
 
 
