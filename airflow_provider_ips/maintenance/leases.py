@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.advice.checks import Finding, Status
@@ -98,6 +101,25 @@ def check_leases(catalog: Catalog, checkpoint: Checkpoint) -> Iterator[Finding]:
         for branch in find_leases(catalog, table) or ():
             if branch.consumer == checkpoint.consumer:
                 yield _finding(branch, is_pending=branch.name in pending)
+    yield from _written_to(catalog, checkpoint)
+
+
+def _written_to(catalog: Catalog, checkpoint: Checkpoint) -> Iterator[Finding]:
+    """Report branches that the consumer has made, and that are at a snapshot of somebody else by now."""
+    from airflow_provider_ips.iceberg.foreign_errors import translate_errors
+    from airflow_provider_ips.iceberg.icdc.metadata import capture_properties, load_if_exists
+
+    parsed = (CapturedBranch.parse(name) for name in sorted(checkpoint.known_tables))
+    for table, branches in groupby(filter(None, parsed), key=attrgetter("table")):
+        found = None
+        with suppress(IpsError), translate_errors(f"loading {table}"):  # the checks of the source report it
+            found = load_if_exists(catalog, table)
+        for each in branches:
+            is_there = found is not None and each.branch in found.metadata.refs
+            if found is not None and is_there and not capture_properties(found.metadata, str(each)):
+                text = "somebody has written to it, or moved it: it holds files without a lease, and nothing removes it"
+                remedy = f"if it is not needed: ALTER TABLE {table} DROP BRANCH {each.branch}"
+                yield Finding("lease", str(each), Status.WARNING, text, remedy)
 
 
 def _finding(branch: FoundBranch, *, is_pending: bool) -> Finding:

@@ -295,6 +295,16 @@ def test_a_lease_that_is_about_to_end_is_found(ips, lake, events, run_dag, monke
     assert "longer lease" in row["remedy"]
 
 
+def test_a_branch_that_somebody_has_written_to_is_found(ips, lake, events, run_dag):
+    """It has no lease any more, and gc leaves it alone."""
+    consumer = in_branches(lake, run_dag, "written_to", timedelta(hours=1))
+    (branch,) = (name for name in events.refresh().refs() if name != "main")
+    events.append(events.scan().to_arrow(), branch=branch)
+    row = examine(ips, consumer)["lease"]
+    assert (row["status"], row["subject"]) == ("warning", f"db.events.branch_{branch}")
+    assert f"DROP BRANCH {branch}" in row["remedy"]
+
+
 def test_what_branches_hold_is_listed_and_shown(ips, lake, events, run_dag):
     """Since when, until when, and the bytes that nothing else holds; what cannot be looked at is unknown."""
     consumer = in_branches(lake, run_dag, "held", timedelta(hours=1))
