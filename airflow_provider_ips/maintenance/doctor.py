@@ -277,12 +277,16 @@ def _check_source(
 
 
 def _check_readers(catalog: Catalog, subject: str, source: IcebergSource, icdc_table: str) -> Finding:
-    from airflow_provider_ips.iceberg.icdc.namespace import namespace_location
+    from airflow_provider_ips.iceberg.foreign_errors import translate_errors
+    from airflow_provider_ips.iceberg.icdc.metadata import load_capture
     from airflow_provider_ips.iceberg.source.catalog_table import wider_readers
 
-    made = TableIdentifier.parse(icdc_table)
-    namespace = ".".join(made.namespace)
-    identifier, folder = TableIdentifier.parse(source.name), namespace_location(catalog, made)
+    namespace = ".".join(TableIdentifier.parse(icdc_table).namespace)
+    with translate_errors(f"loading {icdc_table}"):
+        made = load_capture(catalog, icdc_table)
+    # Where its tables are, which a capture may choose: the newest one shows it, until it is dropped.
+    folder = None if made is None else made.table.metadata.location.rstrip("/").rpartition("/")[0]
+    identifier = TableIdentifier.parse(source.name)
     wider, is_all = wider_readers(catalog, namespace, folder, identifier, source.metadata.location)
     return check_readers(subject, namespace, source.name, wider, is_all=is_all)
 

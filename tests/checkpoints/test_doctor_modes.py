@@ -8,10 +8,12 @@ import pytest
 
 from airflow_provider_ips.core.advice.checks import Status, check_mode, check_readers, why_no_range
 from airflow_provider_ips.core.identifiers import TableIdentifier
+from airflow_provider_ips.iceberg import drop_icdc
 from airflow_provider_ips.iceberg.source.catalog_table import wider_readers
 from airflow_provider_ips.testing import InMemoryHistory
 from tests.checkpoints.test_cli import ips
 from tests.checkpoints.test_doctor import committed, events, examine
+from tests.kit.tables import icdc_tables
 
 __all__ = ["events", "ips"]
 pytestmark = pytest.mark.usefixtures("airflow_database")
@@ -48,6 +50,9 @@ def test_captures_that_more_people_may_read_than_their_source_are_found(ips, lak
     found = examine(ips, consumer)["readers"]
     assert found["status"] == ("warning" if says else "ok")
     assert found["finding"].startswith(says or "people who may read icdc may read db.events")
+    for table in icdc_tables(lake):
+        drop_icdc(lake, table)
+    assert examine(ips, consumer)["readers"]["status"] == "unknown"  # it is not known where its tables were
 
 
 def test_what_no_catalog_says_is_unknown(lake, events):
