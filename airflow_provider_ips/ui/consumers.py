@@ -200,6 +200,9 @@ def in_full(consumer: Consumer) -> Consumer:
 
 def _found(deployment: Deployment) -> Iterator[tuple[Document, CaptureTask | None, frozenset[str]]]:
     by_name = {task.consumer: task for task in deployment.captures}
+    sharing: dict[str, set[str]] = {}
+    for each in deployment.captures:
+        sharing.setdefault(each.consumer, set()).add(each.dag_id)
     mapped = [task for task in deployment.captures if task.is_mapped]
     seen = set[str]()
     for document in deployment.documents:
@@ -209,16 +212,23 @@ def _found(deployment: Deployment) -> Iterator[tuple[Document, CaptureTask | Non
         yield document, task, _dag_ids(document, task, deployment)
     for task in deployment.captures:
         if task.consumer not in seen:
-            yield Document(place="", consumer=task.consumer), task, frozenset({task.dag_id})
+            others = sharing[task.consumer] if task.consumer in deployment.sightings else set[str]()
+            found = Document(place="", consumer=task.consumer, dag_ids=frozenset(others))
+            yield found, task, _dag_ids(found, task, deployment)
 
 
 def _dag_ids(document: Document, task: CaptureTask | None, deployment: Deployment) -> frozenset[str]:
     """Every DAG that a document is about: those of its runs, that of its capture, or that which its name begins with.
 
-    DAGs that are deleted count only if no other is left, because there are no rights on them to give.
+    Where the checkpoint is in Iceberg there is no document: then those that share the consumer, if it was seen, for
+    what was seen may be of any of them. DAGs that are deleted count only if no other is left, because there are no
+    rights on them to give.
     """
     named = set(document.dag_ids) | ({task.dag_id} if task else set())
     consumer = document.consumer or document.place
+    seen, _ = deployment.sightings.get(consumer, _UNSEEN)
+    if seen is not None:
+        named.update(dag_id for dag_id in (seen.dag_id, seen.pending and seen.pending.run.dag_id) if dag_id)
     named.update(prefix for prefix in _prefixes(consumer) if prefix in deployment.dag_ids)
     present = deployment.dag_ids & named
     return present or frozenset(named) or frozenset({consumer.rpartition(".")[0] or consumer})

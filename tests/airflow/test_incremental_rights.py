@@ -72,3 +72,19 @@ def test_every_route_is_among_them(airflow_app, hidden):
     shapes = {path for _, path in routes_of(airflow_app)}
 
     assert len(shapes) == 11
+
+
+def test_a_consumer_in_iceberg_that_another_dag_shares_is_for_readers_of_both(client, story):
+    """Its document names no runs here: what was seen of it, and DAGs that name it, say whose it is."""
+    shared = {"capture": {"consumer": "shared", "checkpoint_store": "iceberg"}}
+    story("open_dag", **shared)
+    hidden = story("hidden_dag", **shared)
+    story.job.fails = True
+    story.run(hidden)
+    story.job.fails = False
+
+    for address in ("/ips/", "/ips/dags/open_dag", "/ips/tables", "/ips/stages", consumer_page("open_dag", "shared")):
+        shown = text_of(client(address, user=READER, role="VIEWER"))
+        assert "hidden_dag" not in shown, address
+        assert "failed and uncommitted" not in shown, address
+    assert "hidden_dag" in text_of(client("/ips/"))
