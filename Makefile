@@ -72,7 +72,7 @@ bench-capture: jars ## capture against Iceberg's Java API and PyIceberg, into do
 	@case '$(BENCH_ARGS)' in *--publish*) uv pip install --quiet --constraint constraints.txt matplotlib ;; esac
 	@python -m benchmarks.capture $(BENCH_ARGS)
 
-bench-pipeline: jars ## two stages in five ways on the same data: time, bytes, and who is right (an hour; PIPELINE_ARGS=--quick: minutes)
+bench-pipeline: jars ## two stages in five ways on the same data: time, bytes, and who is right (half an hour; PIPELINE_ARGS=--quick: minutes)
 	@case '$(PIPELINE_ARGS)' in *--publish*) uv pip install --quiet --constraint constraints.txt matplotlib ;; esac
 	@python -m benchmarks.pipeline $(PIPELINE_ARGS)
 

@@ -43,7 +43,7 @@ CURVE_DAYS: Final = (3, 7, 14)
 CURVE_LATE: Final = (0.0, 0.03, 0.1, 0.3)
 DAYS_OF_LATE: Final = 7
 """The curve over late rows looks back half as long as the other ends, or it would take most of an hour."""
-CURVE_SCALE: Final = 0.5
+CURVE_SCALE: Final = 0.3
 """Curves show which way things go, in many rounds: on less data than the table, or they would take hours."""
 
 
@@ -78,7 +78,7 @@ def _round(shape: Shape, names: Sequence[str], number: int, options: argparse.Na
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=1.5, help="1 is some 600,000 events a day")
+    parser.add_argument("--scale", type=float, default=2.0, help="1 is some 600,000 events a day")
     parser.add_argument("--days", type=int, default=14, help="days before the new one, and of lookback")
     parser.add_argument("--late", type=float, default=0.03, help="share of late rows among those that arrive")
     parser.add_argument("--rounds", type=int, default=1, help="medians are taken")

@@ -15,6 +15,7 @@ from benchmarks.pipeline.session import CATALOG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import date
 
     from pyspark.sql import DataFrame
 
@@ -56,23 +57,34 @@ class _Base:
     def remarks(self) -> dict[str, Any]:
         return {}
 
-    def _merge_daily(self, events: str) -> None:
-        self.at.session.run(logic.merge_daily(in_spark(self.at.tables.daily), self._daily_of(events)))
+    def _merge_daily(self, events: str, since: date) -> None:
+        self.at.session.run(logic.merge_daily(in_spark(self.at.tables.daily), self._daily_of(events), since))
+
+    def _first_day(self, table: str) -> date:
+        """The oldest partition of a small table."""
+        partitions = self.at.session.catalog.load_table(table).inspect.partitions()
+        days: list[date] = [partition["event_date"] for partition in partitions["partition"].to_pylist()]
+        return min(days)
 
     def _daily_of(self, events: str) -> str:
         return logic.daily(events, in_spark(self.at.scene.devices))
 
-    def _merge_accounts(self, touched: str) -> None:
-        """Both branches of the merge ask who was touched: found out once."""
-        tables = self.at.tables
-        frame = self.at.session.spark.sql(touched).persist()
-        frame.createOrReplaceTempView("touched")
-        self.at.session.run(logic.merge_accounts(in_spark(tables.accounts), in_spark(tables.daily), "touched"))
-        frame.unpersist()
+    def _merge_accounts(self, changed: DataFrame) -> None:
+        """Days and accounts of changed daily rows, and what they touch, are wanted several times: found out once.
+
+        A merge computes its source's plan again wherever it stands, whether it was persisted or not: hence checkpoints.
+        """
+        days, target = in_spark(self.at.tables.daily), in_spark(self.at.tables.accounts)
+        spark = changed.sparkSession
+        changed.select("event_date", "account_id").distinct().localCheckpoint().createOrReplaceTempView("changed")
+        keys = spark.sql(logic.touched(days, "changed")).localCheckpoint()
+        keys.createOrReplaceTempView("touched")
+        since = keys.selectExpr("min(day)").collect()[0][0]
+        spark.sql(logic.merge_accounts(target, days, "touched", since)).collect()
 
 
 class Lookback(_Base):
-    """Read the last days again and overwrite their partitions; aggregate everything again."""
+    """Read the last days again and overwrite their partitions, in both stages."""
 
     def daily(self) -> None:
         scene = self.at.scene
@@ -80,9 +92,9 @@ class Lookback(_Base):
         self.at.session.run(logic.overwrite(in_spark(self.at.tables.daily), self._daily_of(events)))
 
     def accounts(self) -> None:
-        tables = self.at.tables
-        rows = logic.per_account(in_spark(tables.daily))
-        self.at.session.run(logic.overwrite(in_spark(tables.accounts), rows))
+        days, since = in_spark(self.at.tables.daily), self.at.scene.shape.first_day
+        rows = logic.windows(days, f"({logic.active(days, since)})", since)
+        self.at.session.run(logic.overwrite(in_spark(self.at.tables.accounts), rows))
 
 
 @dataclass(slots=True)
@@ -94,11 +106,12 @@ class Capture(_Base):
 
     def daily(self) -> None:
         record = self._capture(self.at.scene.events, since=self.at.arrival.seen_snapshot)
+        (new,) = record.icdc_tables
         # Adding twice would be wrong. The merge's snapshot carries the capture's id, and a retry finds it there.
         stamp = f"{record.source}-{record.to_inclusive.snapshot_id}"
         if not self._holds(stamp):
             self.at.session.spark.conf.set(f"spark.sql.iceberg.snapshot-property.{STAMP}", stamp)
-            self._merge_daily(f"{CATALOG}.{record.icdc_table}")
+            self._merge_daily(in_spark(new), self._first_day(new))
         self._commit(record)
 
     def accounts(self) -> None:
@@ -107,11 +120,11 @@ class Capture(_Base):
         new, before = f"{CATALOG}.{record.icdc_table}", f"{CATALOG}.{record.before_table}"
         # `before` has whole files. Stage 1 takes rows out of them by position deletes only, and these name the rows: to
         # look for rows of `before` whose keys no longer exist would read the keys of the whole daily table once more.
-        self._merge_accounts(
-            f"SELECT account_id FROM {new} UNION "
-            f"SELECT account_id FROM {before} AS b LEFT SEMI JOIN {in_spark(daily)}.position_deletes AS p "
-            "ON b._file = p.file_path AND b._pos = p.pos"
+        changed = (
+            f"SELECT event_date, account_id FROM {new} UNION ALL SELECT event_date, account_id FROM {before} AS b "
+            f"LEFT SEMI JOIN {in_spark(daily)}.position_deletes AS p ON b._file = p.file_path AND b._pos = p.pos"
         )
+        self._merge_accounts(self.at.session.spark.sql(changed))
         self._commit(record)
 
     def remarks(self) -> dict[str, Any]:
@@ -142,7 +155,7 @@ class Streaming(_Base):
     """Structured Streaming, run like a batch.
 
     Stage 1's merges are overwrites, and Iceberg's streams read appends only. So stage 2 follows the raw table as well,
-    for the accounts of the rows that arrived: it must know what stage 1 reads, and that stage 1 is done with it.
+    for days and accounts of the rows that arrived: it must know what stage 1 reads, and that stage 1 is done with it.
     """
 
     def daily(self) -> None:
@@ -162,16 +175,12 @@ class Streaming(_Base):
 
     def _merge_batch(self, batch: DataFrame, _: int) -> None:
         batch.createOrReplaceTempView("batch")
-        query = logic.merge_daily(in_spark(self.at.tables.daily), self._daily_of("batch"))
+        since = batch.selectExpr("min(event_date)").collect()[0][0]
+        query = logic.merge_daily(in_spark(self.at.tables.daily), self._daily_of("batch"), since)
         batch.sparkSession.sql(query).collect()
 
     def _touch_batch(self, batch: DataFrame, _: int) -> None:
-        tables = self.at.tables
-        touched = batch.select("account_id").distinct().persist()
-        touched.createOrReplaceTempView("touched")
-        query = logic.merge_accounts(in_spark(tables.accounts), in_spark(tables.daily), "touched")
-        batch.sparkSession.sql(query).collect()
-        touched.unpersist()
+        self._merge_accounts(batch)
 
     def _stream(
         self,
@@ -215,11 +224,12 @@ class Changelog(_Base):
 
     def daily(self) -> None:
         view = self._view(self.at.scene.events, self.at.arrival.seen_snapshot)
-        self._merge_daily(f"(SELECT * FROM {view} WHERE _change_type = 'INSERT')")
+        since = self.at.session.spark.sql(f"SELECT min(event_date) FROM {view}").collect()[0][0]
+        self._merge_daily(f"(SELECT * FROM {view} WHERE _change_type = 'INSERT')", since)
 
     def accounts(self) -> None:
         view = self._view(self.at.tables.daily, self.at.seen_daily)
-        self._merge_accounts(f"SELECT DISTINCT account_id FROM {view}")
+        self._merge_accounts(self.at.session.spark.table(view))
 
     def _view(self, table: str, since: int) -> str:
         view = f"changes_of_{table.replace('.', '_')}"
@@ -234,10 +244,10 @@ class Exact(_Base):
     """The lower bound: somebody has put exactly what changed into plain tables beforehand."""
 
     def daily(self) -> None:
-        self._merge_daily(in_spark(self.at.scene.arrived))
+        self._merge_daily(in_spark(self.at.scene.arrived), self._first_day(self.at.scene.arrived))
 
     def accounts(self) -> None:
-        self._merge_accounts(f"SELECT DISTINCT account_id FROM {in_spark(self.at.scene.changed)}")
+        self._merge_accounts(self.at.session.spark.table(in_spark(self.at.scene.changed)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

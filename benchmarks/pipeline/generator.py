@@ -26,7 +26,7 @@ SEGMENTS: Final = 20
 
 
 def generate(spark: SparkSession, shape: Shape, cache: Path) -> None:
-    """Make what is not there yet: devices, each day and its daily rows, the new day, and its late rows."""
+    """Make what is not there yet: devices, each day and its daily rows, older ones, the new day, and its late rows."""
     home, days = cache / shape.base_name, range(1, shape.days + 1)
     _once(home / "devices", partial(_write, spark, _devices(shape.seed)))
     for age in (0, *days):
@@ -35,6 +35,8 @@ def generate(spark: SparkSession, shape: Shape, cache: Path) -> None:
         _once(home / f"late-{shape.late_views}" / f"age={age}", partial(_events, spark, shape, age, late=True))
     for age in days:
         _once(home / "daily" / f"age={age}", partial(_daily, spark, home, age))
+    for age, folder in daily_folders(shape, cache).items():
+        _once(folder, partial(_older, spark, home, age, shape.days))
 
 
 def _once(path: Path, make: Callable[[Path], None]) -> None:
@@ -47,6 +49,14 @@ def _once(path: Path, make: Callable[[Path], None]) -> None:
     unfinished.rename(path)
 
 
+def daily_folders(shape: Shape, cache: Path) -> dict[int, Path]:
+    """Where the daily rows are, by age."""
+    home = cache / shape.base_name
+    recent = {age: home / "daily" / f"age={age}" for age in range(1, shape.days + 1)}
+    older = range(shape.days + 1, shape.daily_days + 1)
+    return recent | {age: home / f"older-than-{shape.days}" / f"age={age}" for age in older}
+
+
 def _write(spark: SparkSession, query: str, path: Path) -> None:
     spark.sql(query).coalesce(1).write.option("compression", "zstd").parquet(str(path))
 
@@ -54,6 +64,17 @@ def _write(spark: SparkSession, query: str, path: Path) -> None:
 def _daily(spark: SparkSession, home: Path, age: int, path: Path) -> None:
     events = f"(SELECT DATE'{day(age)}' AS event_date, * FROM parquet.`{home}/events/age={age}`)"
     _write(spark, logic.daily(events, f"parquet.`{home}/devices`"), path)
+
+
+def _older(spark: SparkSession, home: Path, age: int, days: int, path: Path) -> None:
+    """Daily rows of a day whose events nobody reads any more: those of a later day, as if it had been then."""
+    back = (age - 1) // days * days
+    shifted = {
+        "event_date": f"date_sub(event_date, {back})",
+        **{at: f"{at} - {back} * 86400L" for at in ("first_at", "last_at")},
+    }
+    columns = ", ".join(f"{shifted.get(name, name)} AS {name}" for name in (*logic.DAILY_KEY, *logic.MERGED))
+    _write(spark, f"SELECT {columns} FROM parquet.`{home}/daily/age={age - back}`", path)
 
 
 def _devices(seed: int) -> str:
@@ -83,7 +104,7 @@ def _rows(shape: Shape, age: int, *, late: bool) -> str:
     WITH views AS (
       SELECT id, {key} AS key, xxhash64(id, {salt}) AS h, {_share("id", salt)} AS start FROM numbers
     ), keyed AS (
-      SELECT *, CAST({shape.accounts} * pow({_share("key", f"{shape.seed}, {age}, 'a'")}, 2.5) AS BIGINT) AS account_id,
+      SELECT *, CAST({shape.accounts} * pow({_share("key", f"{shape.seed}, {age}, 'a'")}, 1.5) AS BIGINT) AS account_id,
              CAST({TITLES} * pow({_share("key", f"{shape.seed}, {age}, 't'")}, 3) AS INT) AS title_id,
              concat(lower(hex(h)), '-', id) AS view_id
       FROM views

@@ -11,12 +11,15 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from benchmarks.pipeline import logic
+from benchmarks.pipeline.generator import daily_folders
 from benchmarks.pipeline.session import CATALOG
 from benchmarks.pipeline.shape import SPLIT_BYTES, day
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from pyspark.sql import DataFrame
 
     from benchmarks.pipeline.session import Session
     from benchmarks.pipeline.shape import Shape
@@ -147,50 +150,71 @@ def make_raw(session: Session, scene: Scene, cache: Path) -> Arrival:
         f"TBLPROPERTIES ('read.split.target-size' = '{SPLIT_BYTES}')",
     )
     ages = range(1, shape.days + 1)
-    _register(session, scene, "before", {age: home / "events" / f"age={age}" for age in ages})
+    raw = _Registered(session=session, table=scene.events, partition="event_date")
+    raw.add(session.folder / scene.raw / "before", {age: home / "events" / f"age={age}" for age in ages})
     seen = session.catalog.load_table(scene.events).current_snapshot()
     if seen is None:
         raise RuntimeError("no event was generated for the days before")
     arriving = {0: home / "events" / "age=0"}
     if shape.late_views:
         arriving |= {age: home / f"late-{shape.late_views}" / f"age={age}" for age in ages}
-    _register(session, scene, "arriving", arriving)
+    raw.add(session.folder / scene.raw / "arriving", arriving)
     return Arrival(seen_snapshot=seen.snapshot_id, seen_at_ms=seen.timestamp_ms)
 
 
-def _register(session: Session, scene: Scene, name: str, folders: Mapping[int, Path]) -> None:
-    """One snapshot that adds the files as they are."""
-    home = session.folder / scene.raw / name
-    for age, folder in folders.items():
-        partition = home / f"event_date={day(age)}"
-        partition.mkdir(parents=True)
-        for file in folder.glob("*.parquet"):
-            os.link(file, partition / file.name)
-    session.run(
-        f"CALL {CATALOG}.system.add_files(table => '{scene.events}', source_table => '`parquet`.`{home}`', "
-        "check_duplicate_files => false)"
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Registered:
+    """A table by days, whose files others have, too."""
+
+    session: Session
+    table: str
+    partition: str
+
+    def add(self, home: Path, folders: Mapping[int, Path]) -> None:
+        """One snapshot that adds the files as they are."""
+        for age, folder in folders.items():
+            partition = home / f"{self.partition}={day(age)}"
+            partition.mkdir(parents=True)
+            for file in folder.glob("*.parquet"):
+                os.link(file, partition / file.name)
+        self.session.run(
+            f"CALL {CATALOG}.system.add_files(table => '{self.table}', source_table => '`parquet`.`{home}`', "
+            "check_duplicate_files => false)"
+        )
 
 
 def make_targets(session: Session, scene: Scene, cache: Path, layouts: Mapping[str, Mapping[str, str]]) -> None:
-    """The same rows for each, in files of the same sizes; a layout says how merges write."""
-    shape = scene.shape
-    daily = f"parquet.`{cache / shape.base_name}/daily`"
-    first: Tables | None = None
+    """The same files for each; a layout says how merges write."""
+    shape, home = scene.shape, session.folder / f"{scene.prefix}targets"
+    daily = daily_folders(shape, cache)
+    accounts: dict[int, Path] = {}
     for turn, properties in layouts.items():
         tables = scene.tables(turn)
-        stated = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
-        options = f"TBLPROPERTIES ({stated})" if stated else ""
-        accounts = f"SELECT * FROM {in_spark(first.accounts)}" if first else logic.per_account(in_spark(tables.daily))
-        session.run(
-            f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{tables.namespace}",
-            f"CREATE TABLE {in_spark(tables.daily)} USING iceberg PARTITIONED BY (event_date) {options} AS "
-            f"SELECT {', '.join((*logic.DAILY_KEY, *logic.MERGED))} FROM {daily} "
-            f"WHERE age <= {shape.days} ORDER BY event_date, account_id, title_id",
-            f"CREATE TABLE {in_spark(tables.accounts)} USING iceberg {options} AS "
-            f"SELECT * FROM ({accounts}) ORDER BY account_id",
-        )
-        first = first or tables
+        session.run(f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.{tables.namespace}")
+        first = session.spark.read.parquet(str(daily[1]))
+        _create(session, tables.daily, first, "event_date", properties).add(home / turn / "daily", daily)
+        days = in_spark(tables.daily)
+        windows = session.spark.sql(logic.windows(days, f"({logic.active(days, shape.first_day)})", shape.first_day))
+        if not accounts:
+            accounts = _by_day(windows, home / "accounts", shape)
+        _create(session, tables.accounts, windows, "day", properties).add(home / turn / "accounts", accounts)
+
+
+def _create(
+    session: Session, table: str, like: DataFrame, partition: str, properties: Mapping[str, str]
+) -> _Registered:
+    columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in like.schema)
+    stated = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+    options = f"TBLPROPERTIES ({stated})" if stated else ""
+    session.run(f"CREATE TABLE {in_spark(table)} ({columns}) USING iceberg PARTITIONED BY ({partition}) {options}")
+    return _Registered(session=session, table=table, partition=partition)
+
+
+def _by_day(windows: DataFrame, folder: Path, shape: Shape) -> dict[int, Path]:
+    """One file a day."""
+    ordered = windows.repartition("day").sortWithinPartitions("day", "account_id")
+    ordered.write.partitionBy("day").option("compression", "zstd").parquet(str(folder))
+    return {age: folder / f"day={day(age)}" for age in range(1, shape.days + 1)}
 
 
 def make_exact(session: Session, scene: Scene, arrival: Arrival) -> None:
@@ -199,7 +223,7 @@ def make_exact(session: Session, scene: Scene, arrival: Arrival) -> None:
     Both are copies, made when somebody has already found out; no contender could have them.
     """
     truth, before = scene.tables("lookback"), scene.tables("exact")
-    events, daily = in_spark(scene.events), in_spark(truth.daily)
+    events, since = in_spark(scene.events), f"WHERE event_date >= DATE'{scene.shape.first_day}'"
     columns = "account_id, title_id, device_id, event_at, payload, event_date"
     reader = session.spark.read.option("start-snapshot-id", str(arrival.seen_snapshot)).format("iceberg")
     reader.load(events).selectExpr(*columns.split(", ")).createOrReplaceTempView("arrived")
@@ -212,7 +236,7 @@ def make_exact(session: Session, scene: Scene, arrival: Arrival) -> None:
         f"CREATE TABLE {in_spark(scene.arrived)} USING iceberg PARTITIONED BY (event_date) {options} "
         "AS SELECT * FROM arrived",
         f"CREATE TABLE {in_spark(scene.changed)} USING iceberg PARTITIONED BY (event_date) AS "
-        f"SELECT * FROM {daily} EXCEPT SELECT * FROM {in_spark(before.daily)}",
+        f"SELECT * FROM {in_spark(truth.daily)} {since} EXCEPT SELECT * FROM {in_spark(before.daily)} {since}",
     )
 
 

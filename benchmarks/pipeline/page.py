@@ -45,7 +45,7 @@ def whole_page(results: Results) -> str:
         _how_it_was_made(results),
         "\n".join(table(("contender", *HEADER), _rows(results.lines))),
         "## What was to be reached",
-        "\n".join(table(("both stages", "wanted", "found", ""), _reached(results.lines))),
+        "\n".join(table(("", "wanted", "found", ""), _reached(results.lines))),
         "## How busy the two cores were",
         "\n".join(table(("both stages", "both cores", "one of them", "none"), _busy(results.lines))),
         "## Days of lookback",

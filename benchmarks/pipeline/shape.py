@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final
 
+from benchmarks.pipeline.logic import WINDOW_DAYS
+
 NEW_DAY: Final = date(2026, 11, 1)
 """Yesterday, as the pipeline sees it: the day that has no rows in any target yet."""
 
-RELEASE: Final = 2
+RELEASE: Final = 3
 """Of the generator. What another release has left in the cache is generated anew."""
 
 VIEWS_AT_SCALE_1: Final = 20_000
@@ -53,7 +55,12 @@ class Shape:
     @property
     def accounts(self) -> int:
         """How many there may be; most of them are seldom seen."""
-        return self.views * 6
+        return self.views * 2
+
+    @property
+    def daily_days(self) -> int:
+        """Of how many earlier days there are daily rows: the windows of the first day reach further back."""
+        return self.days + WINDOW_DAYS - 1
 
     @property
     def first_day(self) -> date:
