@@ -82,9 +82,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--days", type=int, default=14, help="days before the new one, and of lookback")
     parser.add_argument("--late", type=float, default=0.03, help="share of late rows among those that arrive")
     parser.add_argument("--rounds", type=int, default=1, help="medians are taken")
-    parser.add_argument(
-        "--turns", type=int, default=1, help="so many of all but the lookback in each round; medians too"
-    )
+    parser.add_argument("--turns", type=int, default=1, help="so many of (b), (c) and (e) in each round; medians too")
     parser.add_argument("--seed", type=int, default=1, help="which rows")
     parser.add_argument("--only", default="", help=f"some of {', '.join(BY_NAME)}; the lookback always runs")
     parser.add_argument("--quick", action="store_true", help="a small run with a verdict")

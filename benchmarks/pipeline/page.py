@@ -103,7 +103,7 @@ def _how_it_was_made(results: Results) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     rounds = "one round" if about["rounds"] == 1 else f"medians of {about['rounds']} rounds"
     if about["turns"] > 1:
-        rounds = f"{rounds}, in which (a) ran once and the others {about['turns']} times in turns (medians)"
+        rounds = f"{rounds}, in which (a) and (d) ran once and the others {about['turns']} times in turns (medians)"
     shape = results.shape
     return (
         f"Measured on {about['date']} by `{about['command']}` on {about['machine']}, {rounds}, with {versions}: "
