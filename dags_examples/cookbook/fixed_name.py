@@ -1,7 +1,7 @@
 """A job that reads a fixed name, and takes no argument, setting or environment variable.
 
-A view has that name, and the task of the job makes it point to what its own run has captured, right before the job. So a
-person who clears this task alone gets the rows of that run again, or an error once they were removed; a view that
+A view has that name, and the task of the job makes it point to what its own run has captured, right before the job. So
+a person who clears this task alone gets the rows of that run again, or an error once they were removed; a view that
 another task had made might be that of a later run by then. `max_active_tis_per_dag=1` keeps a second run from moving
 the view while the job reads it. The catalog has to keep views: REST catalogs, Hive, and JDBC with
 `jdbc.schema-version=V1` do.
