@@ -124,6 +124,16 @@ def test_rows_are_sorted_searched_and_filtered_and_the_address_keeps_it(page):
     expect(frame.get_by_role("searchbox")).to_have_value("yearly")
 
 
+def test_names_of_eighty_characters_fit_into_the_overview(page):
+    """Those of DAGs, tasks and tables, in a window of usual width."""
+    frame = open_page(page)
+    expect(rows_of(frame)).to_have_count(5)
+    frame.locator("td.names :is(a, span)").evaluate_all(
+        "all => all.forEach(e => e.textContent = 'long_name_'.repeat(8))"
+    )
+    assert overflow(frame) == 0
+
+
 def test_the_page_follows_airflows_own_switch_while_it_is_open(page, shoot):
     frame = open_page(page)
     expect(rows_of(frame)).to_have_count(5)
