@@ -49,6 +49,9 @@ class Deployment:
     def of(cls, folder: Path, lake: Mapping[str, str], *, port: int, **settings: str) -> Deployment:
         """The same for the demo, the UI and the shell, so that each finds what the others left."""
         home = folder / "airflow"
+        (home / "config").mkdir(parents=True, exist_ok=True)
+        # Tasks are forked from a process that has imported what captures and commits use.
+        (home / "config" / "airflow_local_settings.py").write_text("import airflow_provider_ips.operators.preload\n")
         environment = {
             **local_airflow.environment(home),
             **lake,

@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from scripts import demo_report
 from scripts.components import ComponentsFailedError, Deployment, held, holder, running, stop_by_signal
-from scripts.demo_days import DAYS_BEFORE, DAYS_OFFLINE, FOLDER, OFFLINE_VIEWS, WINDOW_DAYS, Days, first_days
+from scripts.demo_days import (
+    DAYS_BEFORE,
+    DAYS_OFFLINE,
+    FOLDER,
+    OFFLINE_VIEWS,
+    WINDOW_DAYS,
+    Days,
+    first_days,
+    keep_memory,
+)
 from scripts.demo_report import Day, Reading
 from scripts.demo_targets import INCREMENTAL, PLAIN, DemoFailedError, Recomputation, Verdict, compare
 from scripts.lake import DAYS_ROWS_ARE_LATE, Lake, midnight
@@ -55,6 +64,7 @@ def main() -> int:
     if not 1 <= arguments.days <= DAYS_OFFLINE - WINDOW_DAYS:
         parser.error(f"--days must be from 1 to {DAYS_OFFLINE - WINDOW_DAYS}: so many days are compared")
     stop_by_signal()
+    keep_memory()
     try:
         _show(arguments.folder.resolve(), days=arguments.days, rows=arguments.rows, seed=arguments.seed)
     except (DemoFailedError, ComponentsFailedError, JarsUnavailableError) as error:

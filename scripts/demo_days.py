@@ -99,6 +99,13 @@ class Days:
         return with_payload(views, np.random.default_rng([self.seed, number, 2]))
 
 
+def keep_memory() -> None:
+    """Keep what Arrow has freed for some seconds: memory for each day of payloads takes longer to get than to write."""
+    if "jemalloc" in pa.supported_memory_backends():
+        pa.set_memory_pool(pa.jemalloc_memory_pool())
+        pa.jemalloc_set_decay_ms(10_000)
+
+
 def first_days(catalog: Catalog, days: Days, arrived: Callable[[int], None] | None = None) -> tuple[Table, Days]:
     """Make the source, with what has arrived before the first run."""
     source = create_wide_table(catalog, SOURCE)

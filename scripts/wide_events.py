@@ -36,7 +36,7 @@ EVENT_COLUMNS: Final = (
 )  # fmt: skip
 """What the job takes from an event as it is."""
 
-_SEGMENT = pa.struct([("kbps", pa.int64()), ("ms", pa.int64()), ("dropped", pa.int64()), ("codec", pa.string())])
+_SEGMENT = pa.struct([("kbps", pa.int64()), ("ms", pa.int64()), ("dropped", pa.int64())])
 _READ = pa.schema(
     [("network", pa.struct([("type", pa.string()), ("kbps", pa.int64())])), ("segments", pa.list_(_SEGMENT))]
 )
