@@ -20,7 +20,7 @@ from scripts import local_airflow
 from scripts.loopback import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 SECONDS_TO_START: Final = 300
@@ -31,6 +31,9 @@ PORT: Final = 8080
 """The same every time, so that bookmarks and an open page stay right."""
 HOLDERS: Final = ("ui.py", "demo.py")
 """Programs that start parts over the state of a folder."""
+
+
+MIGRATE: Final = ("db", "migrate")
 
 
 class ComponentsFailedError(Exception):
@@ -99,10 +102,14 @@ class Deployment:
                 stderr=subprocess.STDOUT,
             )
 
-    def finish(self, migration: subprocess.Popen[bytes]) -> None:
-        """Wait for `airflow db migrate`."""
-        if migration.wait():
-            raise ComponentsFailedError(f"`airflow db migrate` failed; see {self.log('setup')}")
+    def run(self, *command: str) -> None:
+        """Start a command of Airflow, and wait for it."""
+        self.finish(self.begin(*command), command)
+
+    def finish(self, process: subprocess.Popen[bytes], command: Sequence[str]) -> None:
+        """Wait for a command that was begun."""
+        if process.wait():
+            raise ComponentsFailedError(f"`airflow {' '.join(command)}` failed; see {self.log('setup')}")
 
     def api(self) -> Api:
         """The API, for whoever has the password."""

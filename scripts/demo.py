@@ -20,20 +20,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from scripts import demo_report
-from scripts.components import ComponentsFailedError, Deployment, held, holder, running, stop_by_signal
+from scripts.components import MIGRATE, ComponentsFailedError, Deployment, held, holder, running, stop_by_signal
 from scripts.demo_days import (
     DAYS_BEFORE,
     DAYS_OFFLINE,
     FOLDER,
     OFFLINE_VIEWS,
+    SOURCE,
     WINDOW_DAYS,
     Days,
     first_days,
     keep_memory,
 )
 from scripts.demo_report import Day, Reading
-from scripts.demo_targets import INCREMENTAL, PLAIN, DemoFailedError, Recomputation, Verdict, compare
-from scripts.lake import DAYS_ROWS_ARE_LATE, Lake, midnight
+from scripts.demo_targets import INCREMENTAL, PLAIN, DemoFailedError, Recomputation, Verdict, begin_targets, compare
+from scripts.lake import DAYS_ROWS_ARE_LATE, NAME, Lake, midnight
 from scripts.loopback import free_port
 from scripts.spark_jars import JarsUnavailableError
 from scripts.terminal import Progress
@@ -57,7 +58,7 @@ T = TypeVar("T")
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=int, default=2, help="days processed by both DAGs")
-    parser.add_argument("--rows", type=int, default=100_000, help="events per day")
+    parser.add_argument("--rows", type=int, default=110_000, help="events per day")
     parser.add_argument("--seed", type=int, default=7, help="another one makes other events of the same shape")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the state is")
     arguments = parser.parse_args()
@@ -77,7 +78,7 @@ def main() -> int:
 
 
 def _show(folder: Path, *, days: int, rows: int, seed: int) -> None:
-    # What is there, the first run, a run of each DAG a day, and the comparison.
+    # What is there, the targets, a run of each DAG a day, and the comparison.
     progress = Progress(steps=3 + 2 * days)
     _start_over(folder)
     # Up to today, so that a DAG triggered from the UI afterwards finds the data inside its window.
@@ -92,23 +93,35 @@ def _show(folder: Path, *, days: int, rows: int, seed: int) -> None:
             port=free_port(),
             AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE="False",
         )
-        migration = deployment.begin("db", "migrate")
-        recomputation = Recomputation(lake.catalog())
+        migration = deployment.begin(*MIGRATE)
         before = f"{DAYS_BEFORE} days of playback, {rows:,} events a day, a tenth of them late"
         with aside(lambda go_on: first_days(lake.catalog(), arriving, go_on)) as arrival:
             progress.begin(f"{before}, arrive while Airflow starts")
-            deployment.finish(migration)
+            deployment.finish(migration, MIGRATE)
             with running(deployment, ("api-server", "scheduler", "dag-processor")) as parts:
                 api = _ready(deployment, parts, progress)
                 source, arrived = _finished(arrival, parts, lambda: progress.update(f"{before}, arrive"))
                 progress.end(f"{before}, have arrived")
-                demo = Demo(
-                    folder=folder, source=source, api=api, parts=parts, progress=progress, recomputation=recomputation
-                )
-                found = demo.process(arrived, last=days)
+                recomputation = _take_over(lake.catalog(), deployment, progress)
+                demo = Demo(folder=folder, source=source, api=api, parts=parts, progress=progress)
+                found = demo.process(arrived, count=days)
                 progress.update("Airflow stops")
     verdict = _compare(lake.catalog(), arriving, recomputation, progress)
     _close(folder, found, verdict, progress)
+
+
+def _take_over(catalog: Catalog, deployment: Deployment, progress: Progress) -> Recomputation:
+    """Let the incremental DAG begin where the plain one is, as when a DAG that is there already is made incremental."""
+    progress.begin("What the plain DAG would have made of them is computed, without Spark")
+    recomputation = Recomputation(catalog)
+    rows = recomputation.rows(lambda n, of: progress.update(f"file {n + 1} of {of} is computed"))
+    progress.update("Both targets get these rows")
+    begin_targets(catalog, rows)
+    progress.update("The incremental DAG gets its position")
+    words = ("--consumer", f"{INCREMENTAL}.capture", "--conn-id", NAME, "--table", SOURCE, "--latest", "--yes")
+    deployment.run("ips", "seed", *words)
+    progress.end(f"Both targets hold {rows.num_rows:,} rows of them, and the incremental DAG goes on from there")
+    return recomputation
 
 
 def _compare(catalog: Catalog, days: Days, recomputation: Recomputation, progress: Progress) -> Verdict:
@@ -184,27 +197,17 @@ class Demo:
     api: Api
     parts: Parts
     progress: Progress
-    recomputation: Recomputation
 
-    def process(self, days: Days, *, last: int) -> list[Day]:
-        """Let data arrive and the DAGs run, a day at a time; on the first, the incremental one reads all there is."""
+    def process(self, days: Days, *, count: int) -> list[Day]:
+        """Let data arrive and both DAGs run, a day at a time."""
         found = []
-        for number in range(last + 1):
+        for number in range(count):
             self.progress.update(f"{days.day(days.arrived)} arrives")
-            days = days.arrive(self.source, with_offline=number == 1)
+            days = days.arrive(self.source, with_offline=number == 0)
             days.write(self.folder)
             day = days.latest
-            if number == 0:
-                self._first_run(day)
-            else:
-                found.append(Day(day=day, plain=self._plain(day), incremental=self._incremental(day)))
+            found.append(Day(day=day, plain=self._plain(day), incremental=self._incremental(day)))
         return found
-
-    def _first_run(self, day: date) -> None:
-        """Nothing is compared with it, so what is there is recomputed meanwhile, and not beside a later run."""
-        with aside(self.recomputation.read) as recomputed:
-            self._incremental(day, note="  (its first run: everything, once)")
-            _finished(recomputed, self.parts, lambda: self.progress.update("What is there is recomputed"))
 
     def _plain(self, day: date) -> Reading:
         """Run the plain DAG; what its query reads of the source is what the planner of its window selects."""
@@ -220,14 +223,14 @@ class Demo:
         self.progress.end(f"{day}  plain       {reading.short()}")
         return reading
 
-    def _incremental(self, day: date, *, note: str = "") -> Reading:
+    def _incremental(self, day: date) -> Reading:
         """Run the incremental DAG; what its query reads is what capture put into the ICDC table."""
         seconds, cpu_seconds, run_id = self._run(INCREMENTAL, day)
         captured = self.api.xcom(INCREMENTAL, run_id, "capture", "capture")["sources"][0]
         reading = Reading(
             rows=captured["records"], size_bytes=captured["bytes"], seconds=seconds, cpu_seconds=cpu_seconds
         )
-        self.progress.end(f"{day}  incremental {reading.short()}{note}")
+        self.progress.end(f"{day}  incremental {reading.short()}")
         return reading
 
     def _run(self, dag_id: str, day: date) -> tuple[float, float, str]:

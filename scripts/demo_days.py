@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 FOLDER: Final = Path(__file__).resolve().parent.parent / ".demo"
 SOURCE: Final = "db.playback"
 WINDOW_DAYS: Final = DAYS_ROWS_ARE_LATE + 1
-DAYS_BEFORE: Final = WINDOW_DAYS - 2
-"""Of the first one: how many arrive at once."""
+DAYS_BEFORE: Final = WINDOW_DAYS - 1
+"""How many arrive at once, before the first one that is processed."""
 DAYS_OFFLINE: Final = 30
 """How late the views of a device come that was offline: no window holds them, even if days arrive ahead of time."""
 OFFLINE_VIEWS: Final = 3
@@ -42,8 +42,8 @@ class Days:
 
     @classmethod
     def ending(cls, last: date, *, days: int, rows: int, seed: int) -> Days:
-        """So many days after the first one. The window of the day after it still covers all that there is by then."""
-        earliest = last - timedelta(days=days + DAYS_BEFORE)
+        """So many days after those before. The window of the first of them still covers all that there is by then."""
+        earliest = last - timedelta(days=days + DAYS_BEFORE - 1)
         return cls(earliest=earliest.isoformat(), rows=rows, seed=seed)
 
     @classmethod
@@ -107,7 +107,7 @@ def keep_memory() -> None:
 
 
 def first_days(catalog: Catalog, days: Days, arrived: Callable[[int], None] | None = None) -> tuple[Table, Days]:
-    """Make the source, with what has arrived before the first run."""
+    """Make the source, with what has arrived before the days that are processed."""
     source = create_wide_table(catalog, SOURCE)
     # While one day is written, the next one is made up.
     with ThreadPoolExecutor(1) as maker:

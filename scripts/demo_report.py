@@ -69,10 +69,11 @@ def table(days: Sequence[Day]) -> str:
 
 
 NOTES: Final = (
-    "Before these days, the incremental DAG has read everything there was, once. Rows and bytes are those of the data "
-    "files that the query selects: for the plain DAG those that Iceberg plans for its window, for the incremental one "
-    "those that were captured. Seconds are the durations of all tasks of a run, capture and commit included. CPU "
-    "seconds are what all processes of Airflow and Spark used meanwhile; they tell more where other programs are busy."
+    "The incremental DAG has taken over from the plain one, with its target and its position. Rows and bytes are those "
+    "of the data files that the query selects: for the plain DAG those that Iceberg plans for its window, for the "
+    "incremental one those that were captured. Seconds are the durations of all tasks of a run, capture and commit "
+    "included. CPU seconds are what all processes of Airflow and Spark used meanwhile; they tell more where other "
+    "programs are busy."
 )
 
 

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 from pyarrow import compute, parquet
+from pyiceberg.schema import Schema
+from pyiceberg.types import DateType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
 from scripts.demo_days import SOURCE
+from scripts.lake import BY_DAY
 from scripts.wide_events import measured
 
 if TYPE_CHECKING:
@@ -30,6 +33,43 @@ ROWS_AT_ONCE: Final = 10_000
 
 class DemoFailedError(Exception):
     """The demo did not show what it is there to show."""
+
+
+TARGET: Final = Schema(
+    *(
+        NestedField(number, name, kind)
+        for number, (name, kind) in enumerate(
+            {
+                "event_id": LongType(),
+                "event_date": DateType(),
+                "account_id": IntegerType(),
+                "title_id": IntegerType(),
+                "watched_seconds": IntegerType(),
+                "received_at": TimestamptzType(),
+                "device": StringType(),
+                "network": StringType(),
+                "loaded_ms": LongType(),
+                "kilobits": LongType(),
+                "median_kbps": IntegerType(),
+                "low_kbps": IntegerType(),
+                "switches": IntegerType(),
+                "dropped": IntegerType(),
+                "slow_segments": IntegerType(),
+            }.items(),
+            1,
+        )
+    )
+)
+"""What the job makes of an event, as its CREATE TABLE has it."""
+
+
+def begin_targets(catalog: Catalog, rows: pa.Table) -> None:
+    """Give both DAGs a target that holds these rows, as the plain one has it when it is made incremental."""
+    for name in (PLAIN, INCREMENTAL):
+        target = catalog.create_table(
+            f"db.{name}", TARGET, partition_spec=BY_DAY, properties={"write.merge.mode": "merge-on-read"}
+        )
+        target.append(rows.cast(target.schema().as_arrow()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

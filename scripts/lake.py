@@ -24,7 +24,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
 from scripts import class_archive
-from scripts.local_spark import BRIEF_JVM, ICEBERG, LOOPBACK, catalog_settings
+from scripts.local_spark import BRIEF_JVM, ICEBERG, LONG_JVM, LOOPBACK, catalog_settings
 from scripts.spark_jars import JarsUnavailableError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Lake:
         Jobs that are not brief are compiled as Spark's are by default.
         """
         if java_options is None:
-            java_options = (*(BRIEF_JVM if brief_jobs else ()), *class_archive.java_options(pyspark_folder()))
+            java_options = (*(BRIEF_JVM if brief_jobs else LONG_JVM), *class_archive.java_options(pyspark_folder()))
         catalog = {"type": "sql", "uri": self.sqlalchemy_uri, "warehouse": self.warehouse}
         return {
             "AIRFLOW_CONN_LAKE": json.dumps({"conn_type": "iceberg", "extra": catalog}),

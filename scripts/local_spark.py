@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 BRIEF_JVM: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """For a JVM that lives for a minute or two: the second compiler would not pay for itself."""
 
+LONG_JVM: Final = ("-XX:+UseParallelGC",)
+"""For a job of a minute or more on few cores: the collector that takes the least of them."""
+
 LOOPBACK: Final = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from scripts.components import PORT, ComponentsFailedError, Deployment, held, holder, running, stop_by_signal
+from scripts.components import MIGRATE, PORT, ComponentsFailedError, Deployment, held, holder, running, stop_by_signal
 from scripts.demo_days import DAYS_BEFORE, FOLDER, SOURCE, Days, first_days
 from scripts.demo_targets import INCREMENTAL, PLAIN
 from scripts.lake import Lake, create_events_table, day_of_events
@@ -58,9 +58,9 @@ def _serve(folder: Path, *, port: int, for_seconds: float | None) -> None:
         deployment = Deployment.of(folder, lake.environment(brief_jobs=False), port=port)
         deployment.write()
         print("Airflow is starting; this takes about half a minute.", flush=True)
-        migration = deployment.begin("db", "migrate")
+        migration = deployment.begin(*MIGRATE)
         _make_tables(folder, lake.catalog())
-        deployment.finish(migration)
+        deployment.finish(migration, MIGRATE)
         with running(deployment) as parts:
             parts.wait_until_ready()
             print(_welcome(deployment), flush=True)
@@ -87,12 +87,12 @@ def _make_tables(folder: Path, catalog: Catalog) -> None:
             raise ComponentsFailedError(
                 f"{folder} has tables of a demo that was stopped early, or of an earlier release: run `make demo` again"
             )
-        source, days = first_days(catalog, Days.ending(today, days=0, rows=ROWS, seed=7))
-        days.arrive(source).write(folder)
+        _, days = first_days(catalog, Days.ending(today, days=0, rows=ROWS, seed=7))
+        days.write(folder)
     if not catalog.table_exists(DOWNLOADS):
         days_before = Days.ending(today, days=0, rows=ROWS, seed=1)
         downloads = create_events_table(catalog, DOWNLOADS)
-        for number in range(DAYS_BEFORE + 1):
+        for number in range(DAYS_BEFORE):
             downloads.append(day_of_events(days_before.day(number), rows=ROWS, seed=1, earliest=days_before.day(0)))
 
 

@@ -2,19 +2,22 @@
 
 import io
 import json
+import re
 from datetime import date, timedelta
 from itertools import pairwise
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from scripts.demo_days import DAYS_OFFLINE, OFFLINE_VIEWS, SOURCE, WINDOW_DAYS, Days
 from scripts.demo_report import Day, Reading, drawing, share, table
-from scripts.demo_targets import INCREMENTAL, PLAIN, DemoFailedError, Recomputation, compare
+from scripts.demo_targets import INCREMENTAL, PLAIN, DemoFailedError, Recomputation, begin_targets, compare
 from scripts.lake import Lake
 from scripts.terminal import SECONDS_BETWEEN_LINES, Progress
 from scripts.wide_events import create_wide_table, day_of_wide_events, measured
 
+JOB = Path(__file__).parents[2] / "dags_examples" / "jobs" / "playback_quality.py"
 TODAY = date(2026, 11, 20)
 
 
@@ -84,6 +87,20 @@ def test_the_demo_counts_what_only_the_lookback_lost(lake):
     make_targets(catalog, plain=within(everything, days), incremental=everything)
     verdict = compare(catalog, days.day(0), everything)
     assert (verdict.rows, verdict.lost) == (everything.num_rows, OFFLINE_VIEWS)
+
+
+def test_both_targets_begin_with_the_rows_and_types_that_the_job_makes(lake):
+    """What Spark adds to them later is compared column by column; the job's own CREATE TABLE finds these tables."""
+    catalog, days = lake
+    everything = Recomputation(catalog).rows()
+    begin_targets(catalog, everything)
+    assert compare(catalog, days.latest - timedelta(days=DAYS_OFFLINE), everything).lost == 0
+    [made] = re.findall(r"CREATE TABLE IF NOT EXISTS \{target\}\s+\((.+?)\)\s+USING", JOB.read_text(), re.DOTALL)
+    columns = [column.split() for column in made.split(",")]
+    spark = {"BIGINT": "long", "INT": "int", "DATE": "date", "TIMESTAMP": "timestamptz", "STRING": "string"}
+    for name in (PLAIN, INCREMENTAL):
+        schema = catalog.load_table(f"db.{name}").schema()
+        assert [(f.name, str(f.field_type)) for f in schema.fields] == [(n, spark[kind]) for n, kind in columns]
 
 
 @pytest.mark.parametrize("broken", [PLAIN, INCREMENTAL])
