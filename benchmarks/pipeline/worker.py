@@ -33,7 +33,7 @@ REHEARSED_SCALE: Final = 0.5
 """Of what each contender works on first: enough for the Java machine to have compiled what its two stages run.
 
 A cold one takes seconds for that. In jobs of hours they are nothing, and here they would be much of what the shorter
-contenders take. A small run rehearses on as little as it runs on: its verdict is a rough one.
+contenders take. A smaller run rehearses on a quarter of what it runs on: its verdict is a rough one.
 """
 
 
@@ -138,7 +138,8 @@ def _scenes(order: Order) -> tuple[Scene, Scene]:
 
 def _rehearsal(order: Order) -> Scene:
     shape = _scene(order).shape
-    return Scene(shape=Shape(scale=min(shape.scale, REHEARSED_SCALE), days=2, seed=shape.seed), prefix="rehearsal_")
+    scale = min(shape.scale / 4, REHEARSED_SCALE)
+    return Scene(shape=Shape(scale=scale, days=2, seed=shape.seed), prefix="rehearsal_")
 
 
 def _arrival(order: Order, scene: Scene) -> Arrival:

@@ -28,8 +28,8 @@ with DAG(
     capture = IpCaptureOperator(
         task_id="capture", source_tables="db.playback", iceberg_conn_id="lake", engine_catalog="lake"
     )
-    report = BashOperator(
-        task_id="report",
+    merge = BashOperator(
+        task_id="merge",
         bash_command='spark-sql -e "CREATE OR REPLACE VIEW lake.db.playback_new AS SELECT * FROM $SOURCE" && ./job.sh',
         cwd="/opt/jobs",
         env={"SOURCE": capture.output["db.playback"]},
@@ -37,4 +37,4 @@ with DAG(
         max_active_tis_per_dag=1,
     )
     commit = IpCommitOperator(task_id="commit", capture=capture)
-    capture >> report >> commit
+    capture >> merge >> commit
