@@ -143,7 +143,7 @@ def test_pandas_works_for_those_who_use_it(imported_by):
 def test_a_task_that_opens_files_by_fsspec_does_not_wait_for_pyarrow(imported_by):
     capturing = """
 from airflow_provider_ips.iceberg import capture
-from airflow_provider_ips.iceberg.storage import files, listing, requests
+from airflow_provider_ips.iceberg.storage import files, requests
 """
 
     assert imported_by(made=capturing, **{"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}) == []
