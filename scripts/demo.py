@@ -58,7 +58,7 @@ T = TypeVar("T")
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--days", type=int, default=2, help="days processed by both DAGs")
-    parser.add_argument("--rows", type=int, default=110_000, help="events per day")
+    parser.add_argument("--rows", type=int, default=95_000, help="events per day")
     parser.add_argument("--seed", type=int, default=7, help="another one makes other events of the same shape")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="where the state is")
     arguments = parser.parse_args()
