@@ -116,7 +116,7 @@ def _bound(over: float) -> Figure:
     figure = _at_most("both: wall time beside (e)", over, OVER_THE_BOUND)
     if over >= -CHANCE:
         return figure
-    return replace(figure, found=f"{figure.found}: (e) is no bound here", is_reached=False)
+    return replace(figure, found=f"{figure.found}: (e) is not a bound here", is_reached=False)
 
 
 def _at_most(what: str, over: float, allowed: float) -> Figure:

@@ -30,7 +30,7 @@ with DAG(
     )
     merge = BashOperator(
         task_id="merge",
-        bash_command='spark-sql -e "CREATE OR REPLACE VIEW lake.db.playback_new AS SELECT * FROM $SOURCE" && ./job.sh',
+        bash_command='spark-sql -e "CREATE OR REPLACE VIEW lake.db.playback_new AS SELECT * FROM $SOURCE" && ./job',
         cwd="/opt/jobs",
         env={"SOURCE": capture.output["db.playback"]},
         append_env=True,
