@@ -1,7 +1,7 @@
 """Many consumers on one deployment: what an hour of their runs costs its database, its scheduler and its API server.
 
-    python -m benchmarks.many                                   # 500 consumers, two hours; most of an hour
-    python -m benchmarks.many --consumers 20 --store iceberg    # minutes
+    python -m benchmarks.many                                   # 500 consumers, two hours
+    python -m benchmarks.many --consumers 20 --store iceberg
 
 A whole Airflow on PostgreSQL runs the DAG of each consumer once an hour: a capture, a job that does nothing, and a
 commit. The hours follow each other at once, and before each one every table gets a snapshot. Twins of the same DAGs,

@@ -270,8 +270,8 @@ def _check_source(
         yield check_operations(source, entry.position, subject, **judged)
         mode, impossible = mode_of(checkpoint, entry.source), _impossible_modes(catalog, source, judged)
         yield check_mode(subject, mode, impossible, is_expiring=kept.status is Status.WARNING)
-        if mode == "ICDC":
-            yield _check_readers(catalog, subject, source, newest_table(checkpoint, entry.source) or "")
+        if mode == "ICDC" and (newest := newest_table(checkpoint, entry.source)) is not None:
+            yield _check_readers(catalog, subject, source, newest)
     except IpsError as error:
         yield Finding.of_error("source", subject, error)
 

@@ -212,8 +212,9 @@ def _word_of_committed(
         return "nothing to process"
     if was_committed or state is CaptureState.COMMITTED:
         return "committed"
-    # `abandon --wrote-nothing` leaves nothing of a capture in the document but that a person has changed it.
-    is_given_up = checkpoint is not None and checkpoint.interventions and _was_undone(record, checkpoint)
+    # `abandon --wrote-nothing` leaves nothing of a capture in the document but that a person has abandoned one.
+    changes = () if checkpoint is None else checkpoint.interventions
+    is_given_up = any(each.verb == "abandon" for each in changes) and _was_undone(record, checkpoint)
     return "given up" if is_given_up else "unknown here"
 
 

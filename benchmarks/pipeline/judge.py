@@ -28,7 +28,9 @@ def differences(spark: SparkSession, wanted: str, found: str) -> Difference:
 
     Rows are wide, and ``EXCEPT ALL`` would sort them whole, for longer than the contenders take together.
     """
-    columns = ", ".join(spark.sql(f"SELECT * FROM {wanted}").columns)
+    names = spark.sql(f"SELECT * FROM {wanted}").columns
+    # Spark's hash passes over NULL, so that (NULL, 1) and (1, NULL) would have the same one.
+    columns = ", ".join([*names, *(f"isnull({name})" for name in names)])
     hashed = " UNION ALL ".join(
         f"SELECT xxhash64({columns}) AS one, xxhash64('two', {columns}) AS two, {sign} AS more FROM {table}"
         for table, sign in ((wanted, 1), (found, -1))

@@ -230,6 +230,24 @@ def test_main_that_is_moved_to_a_capture_while_it_is_removed_stays(catalog: Cata
     assert (head(table), rows(catalog, "db.t")) == (record.snapshot_id, [2])
 
 
+def test_a_branch_with_a_prefix_like_ours_that_is_moved_to_a_capture_while_it_is_removed_stays(
+    catalog: Catalog,
+) -> None:
+    """The name does not make it a capture's: what its snapshot says of itself does."""
+    table = new_table(catalog)
+    since = append(table, 1)
+    append(table, 2)
+    table.manage_snapshots().create_branch(head(table), "ips_release").commit()
+    record = capture(catalog, "db.t", since=since, mode="BRANCH")
+    other = catalog.load_table("db.t")
+    moved = other.manage_snapshots().create_branch(int(str(record.snapshot_id)), "ips_release")
+    catalog.before_commit = moved.commit
+    assert drop_icdc(catalog, str(record.icdc_table))
+    refs = table.refresh().refs()
+    assert set(refs) == {"main", "ips_release"}
+    assert refs["ips_release"].snapshot_id == record.snapshot_id
+
+
 def test_of_two_removals_at_once_one_does_it(catalog: Catalog) -> None:
     """A commit and `airflow ips gc`, for example: the other finds that there is nothing left to do."""
     table = new_table(catalog, properties=MERGING)

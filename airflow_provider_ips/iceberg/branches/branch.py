@@ -266,7 +266,7 @@ def _removal(now: TableMetadata, branch: str, removed: int) -> Change | None:
     ref = now.refs.get(branch)
     if ref is None or ref.snapshot_id != removed:
         return None
-    others = {name: ref.snapshot_id for name, ref in now.refs.items() if not name.startswith(BRANCH_PREFIX)}
+    others = {name: ref.snapshot_id for name, ref in now.refs.items() if not _is_of_a_capture(now, name)}
     asserted = {MAIN_BRANCH: None, **others, branch: removed}
     forgotten = (
         ()
@@ -277,6 +277,12 @@ def _removal(now: TableMetadata, branch: str, removed: int) -> Change | None:
         (AssertTableUUID(uuid=now.table_uuid), *(ref_at(name, snapshot) for name, snapshot in asserted.items())),
         (RemoveSnapshotRefUpdate.model_validate({"ref-name": branch}), *forgotten),
     )
+
+
+def _is_of_a_capture(metadata: TableMetadata, name: str) -> bool:
+    """Whether a reference is the branch of a capture: these come and go all the time, and nobody moves them."""
+    snapshot = snapshot_of_branch(metadata, name) if name.startswith(BRANCH_PREFIX) else None
+    return snapshot is not None and bool(properties_of(snapshot))
 
 
 def ref_at(name: str, snapshot_id: int | None) -> AssertRefSnapshotId:

@@ -184,10 +184,10 @@ def _wider_by_files(folder: str, source_folder: str) -> Sequence[str] | None:
     paths = [Path(unquote(urlsplit(each).path)) for each in (folder, source_folder) if urlsplit(each).scheme in _LOCAL]
     if len(paths) < 2:  # noqa: PLR2004 - both
         return None
-    common = Path(os.path.commonpath(paths))  # who cannot pass it can read neither
     try:
+        common = Path(os.path.commonpath(paths))  # who cannot pass it can read neither
         readers, of_source = (_readers_of_folder(path, common) for path in paths)
-    except OSError:
+    except (OSError, ValueError):  # one is not there, or one is relative to a folder that is not known here
         return None
     return () if _EVERYBODY in of_source else sorted(readers - of_source)
 
