@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_ips import config, dag_graph
@@ -75,11 +76,13 @@ class CommitRun:
         """Move the checkpoint unless the capture is detached, and drop what is no longer kept."""
         if self.record.context.settled:
             return CommitReport(record=self.record, outcome=SETTLED)
-        check_branches(self.record, self.open_catalog, self.now_ms)
-        if self.record.context.is_refresh_beside:
-            self._end_refresh()
-        result = None if self.record.context.is_detached else self._move()
-        outcome = DETACHED if result is None else result.outcome.value
+        if self.record.context.is_detached:
+            self._check_branches(must_exist=False)
+            if self.record.context.is_refresh_beside:
+                self._end_refresh()
+            return CommitReport(record=self.record, outcome=DETACHED, dropped=self._drop(None))
+        result = self._move()
+        outcome = result.outcome.value
         return CommitReport(record=self.record, outcome=outcome, dropped=self._drop(result))
 
     def _end_refresh(self) -> None:
@@ -101,8 +104,13 @@ class CommitRun:
             history_length=self.history_length,
             replay=self.record.context.replayed,
         )
+        if result.checkpoint is not read:  # else it is done, and what the job has read may be removed by now
+            self._check_branches(must_exist=True)
         write_over(store, read, result.checkpoint)
         return result
+
+    def _check_branches(self, *, must_exist: bool) -> None:
+        check_branches(self.record, self.open_catalog, self.now_ms, must_exist=must_exist)
 
     def _drop(self, result: CommitResult | None) -> list[str]:
         """Drop the tables that the checkpoint releases. It has moved, so a table that is left is not an error."""
@@ -141,7 +149,7 @@ def commit_capture(context: Context, task: CommitTask, *, icdc_retention: str, p
     report = CommitRun(
         record=record,
         open_store=lambda: open_store(store, iceberg_conn_id=conn_id),
-        open_catalog=lambda: environment.open_catalog(conn_id),
+        open_catalog=cache(lambda: environment.open_catalog(conn_id)),
         run=environment.run_identity(context),
         icdc_retention=icdc_retention,
         history_length=config.history_length(),

@@ -13,12 +13,11 @@ from airflow_provider_ips import dag_graph
 from airflow_provider_ips.core.errors import EvidenceError, IpsError
 from airflow_provider_ips.core.identifiers import CapturedBranch, CapturedRange
 from airflow_provider_ips.core.positions import format_time
-from airflow_provider_ips.redaction import redacted_message
 from airflow_provider_ips.runs import environment
 from airflow_provider_ips.runs.evidence import SUCCESS, instance_states
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from airflow.sdk import Context
     from pyiceberg.catalog import Catalog
@@ -107,46 +106,74 @@ def _end_of(lease: BranchRecord, now_ms: int) -> str:
     return f"its lease {verb} at {format_time(lease.held_until_ms)}"
 
 
-def check_branches(record: CaptureRecord, open_catalog: Callable[[], Catalog], now_ms: int) -> None:
-    """Refuse to commit what was read from a branch that somebody has written to; log which leases have ended.
+def check_branches(
+    record: CaptureRecord, open_catalog: Callable[[], Catalog], now_ms: int, *, must_exist: bool
+) -> None:
+    """Refuse to commit what was read from a branch that is not as its capture has left it; log which leases have ended.
 
     A lease that has ended does not stop the commit: a job that misses a branch or a file fails, and this one has
     succeeded. One that reads more rows, or fewer, does not fail.
+
+    :param must_exist: nothing but the end of its lease may have removed the branch since the job has read it
     """
     for source in record.sources:
-        for branch in (source.captured_branch, source.before_branch):
-            if branch is not None:
-                _check_branch(source, branch, open_catalog, now_ms)
+        branches = tuple(branch for branch in (source.captured_branch, source.before_branch) if branch is not None)
+        found: dict[str, int | None] = {}
+        if source.mode == "BRANCH" and branches:
+            found = _snapshots_of(source.source.table, branches, open_catalog)
+        for branch in branches:
+            name, is_over = CapturedBranch(source.source.table, branch.branch), branch.held_until_ms < now_ms
+            if found:
+                _refuse_other_rows(name, branch, found[branch.branch], may_lack=is_over or not must_exist)
+            if is_over:
+                now = "may have been removed" if not found else _STATES[found[branch.branch] is not None]
+                log.warning(
+                    "%s: %s, before this commit, and the branch %s. The job has succeeded, so it has found all files; "
+                    "another one may not. Give the capture a longer lease than its job takes.",
+                    name,
+                    _end_of(branch, now_ms),
+                    now,
+                )
 
 
-def _check_branch(source: SourceRecord, branch: BranchRecord, open_catalog: Callable[[], Catalog], now_ms: int) -> None:
-    from airflow_provider_ips.iceberg.icdc.metadata import load_capture
+_STATES: Final = {True: "is still there, and may be removed at any time", False: "was removed"}
 
-    captured = CapturedBranch(source.source.table, branch.branch)
-    snapshot_id: int | None = branch.snapshot_id
-    try:
-        found = load_capture(open_catalog(), str(captured))
-        snapshot_id = None if found is None or found.snapshot is None else found.snapshot.snapshot_id
-        now = "was removed" if snapshot_id is None else "is still there, and may be removed at any time"
-    except Exception as error:  # noqa: BLE001 - only a check of what others do depends on it
-        now = f"may have been removed ({redacted_message(error)})"
-        log.warning("It is not known whether somebody has written to %s: %s", captured, redacted_message(error))
-    if snapshot_id not in (None, branch.snapshot_id) and source.mode == "BRANCH":
-        raise EvidenceError(
-            f"{captured} is at snapshot {snapshot_id}, and its capture has left it at {branch.snapshot_id}: somebody "
-            "has written to it, or moved it",
-            consequence="The job may have read other rows than were captured, so no checkpoint moved",
-            remedy=f"ALTER TABLE {captured.table} DROP BRANCH {captured.branch}, then clear the capture with its "
-            "downstream tasks, and see who writes to branches of captures",
-        )
-    if branch.held_until_ms < now_ms:
-        log.warning(
-            "%s: %s, before this commit, and the branch %s. The job has succeeded, so it has found all files; another "
-            "one may not. Give the capture a longer lease than its job takes.",
-            captured,
-            _end_of(branch, now_ms),
-            now,
-        )
+
+def _snapshots_of(
+    table: str, branches: Iterable[BranchRecord], open_catalog: Callable[[], Catalog]
+) -> dict[str, int | None]:
+    from airflow_provider_ips.iceberg.foreign_errors import translate_errors
+    from airflow_provider_ips.iceberg.icdc.metadata import load_if_exists, snapshot_of_branch
+
+    with translate_errors(
+        f"looking whether somebody has written to captured branches of {table}",
+        consequence="The job may have read other rows than were captured, so no checkpoint moved",
+    ):
+        loaded = load_if_exists(open_catalog(), table)
+    snapshots = {b.branch: loaded and snapshot_of_branch(loaded.metadata, b.branch) for b in branches}
+    return {branch: snapshot.snapshot_id if snapshot else None for branch, snapshot in snapshots.items()}
+
+
+def _refuse_other_rows(name: CapturedBranch, branch: BranchRecord, found: int | None, *, may_lack: bool) -> None:
+    """
+    Refuse a branch that was moved, and one that was removed before its time: it may have been moved before that.
+
+        a job reads the branch that somebody has written to, and its commit is refused; the branch is dropped
+        the commit alone is cleared: there is nothing to compare with, and the job has read other rows all the same
+    """
+    if found == branch.snapshot_id or (found is None and may_lack):
+        return
+    drop = "" if found is None else f"ALTER TABLE {name.table} DROP BRANCH {name.branch}, then "
+    raise EvidenceError(
+        f"{name} does not exist any more, and its lease ends at {format_time(branch.held_until_ms)}: somebody has "
+        "removed it"
+        if found is None
+        else f"{name} is at snapshot {found}, and its capture has left it at {branch.snapshot_id}: somebody has "
+        "written to it, or moved it",
+        consequence="The job may have read other rows than were captured, so no checkpoint moved",
+        remedy=f"{drop}clear the capture with its downstream tasks (the commit alone is refused again), and see who "
+        "writes to branches of captures",
+    )
 
 
 def _upstream_records(context: Context) -> Iterator[CaptureRecord]:

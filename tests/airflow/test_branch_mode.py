@@ -8,13 +8,14 @@ from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
 
 from airflow_provider_ips import IpCaptureOperator, IpCommitOperator
-from airflow_provider_ips.core.errors import EvidenceError, InputError, IpsError
+from airflow_provider_ips.core.errors import CatalogError, EvidenceError, InputError, IpsError
 from airflow_provider_ips.core.results.capture_record import CaptureRecord
 from airflow_provider_ips.core.settings import ALL_OPERATIONS
 from airflow_provider_ips.iceberg import captured_partitions, drop_icdc
 from airflow_provider_ips.maintenance.clean_up import clean_up, plan_clean_up
 from airflow_provider_ips.runs.environment import now_ms
 from airflow_provider_ips.runs.lost_files import check_branches
+from tests.kit.people import clear, go_on
 from tests.kit.pipelines import capturing, checkpoint_of, default_store, incremental, lose_checkpoint
 from tests.kit.tables import append, branches, icdc_tables, rows
 
@@ -246,19 +247,70 @@ def test_a_commit_is_refused_if_somebody_has_written_to_the_branch(lake, events,
     assert not checkpoint_of(f"written_{writes}.capture").positions
 
 
-def test_why_a_late_branch_could_not_be_looked_at_holds_no_secret(lake, events, job, run_dag, caplog):
-    """The commit goes on, and its log is read by many."""
-    dag = incremental("late_secret", "db.events", job, capture={**BRANCH, "lease": timedelta(milliseconds=1)})
-    record = CaptureRecord.from_json(run_dag(dag).xcom("capture"))
-    caplog.clear()
+@pytest.mark.parametrize("writes", [True, False])
+def test_a_commit_is_refused_if_the_branch_was_removed_during_its_lease(lake, events, job, run_dag, writes):
+    """Somebody may have written to it before, as here: to clear the commit alone would move over these rows."""
+
+    def read(name):
+        if writes and not job.seen:
+            table = lake.load_table("db.events")
+            table.append(table.scan(row_filter="id = 1").to_arrow(), branch=name.rpartition("branch_")[2])
+        job(name)
+        if not writes and len(job.seen) == 1:
+            drop_icdc(lake, name)
+
+    with DAG(f"removed_{writes}".lower(), schedule=None) as dag:
+        captured = capturing("db.events", **BRANCH)
+        work = PythonOperator(task_id="work", python_callable=read, op_args=[captured.output["db.events"]])
+        captured >> work >> IpCommitOperator(task_id="commit", capture=captured)
+    ran = run_dag(dag)
+    assert job.seen == [[1, 1, 2, 3] if writes else [1, 2, 3]]
+    assert ran.states["commit"] == "failed"
+    if writes:
+        name = ran.xcom("db.events").rpartition("branch_")[2]
+        events.refresh().manage_snapshots().remove_branch(name).commit()
+
+    clear(ran, "commit")
+    again = go_on(dag, ran)
+
+    assert isinstance(again.errors["commit"], EvidenceError)
+    assert "does not exist any more, and its lease ends at" in again.errors["commit"].problem
+    assert "clear the capture with its downstream tasks" in again.errors["commit"].remedy
+    assert not checkpoint_of(f"removed_{writes}.capture".lower()).positions
+    clear(again, "capture", "work", "commit")
+    assert go_on(dag, again).states == DONE
+    assert job.seen[-1] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("retention", ["drop", "next_commit"])
+def test_a_commit_that_has_moved_its_checkpoint_succeeds_when_its_branch_was_removed(
+    lake, events, job, run_dag, retention
+):
+    """It is cleared, or was interrupted: the branch may be removed by then, by itself or by somebody."""
+    dag = incremental("done", "db.events", job, capture=BRANCH, commit={"icdc_retention": retention})
+    ran = run_dag(dag)
+    for name in branches(events):
+        drop_icdc(lake, name)
+    clear(ran, "commit")
+
+    again = go_on(dag, ran)
+
+    assert again.states == DONE
+    assert again.xcom("commit", "commit")["outcome"] == "already_done"
+
+
+def test_a_commit_waits_for_a_catalog_that_cannot_tell_whether_its_branch_was_written_to(lake, events, job, run_dag):
+    """It is retried, and says why without secrets: its log is read by many."""
+    record = CaptureRecord.from_json(run_dag(incremental("outage", "db.events", job, capture=BRANCH)).xcom("capture"))
 
     def refuse():
         raise OSError("the server said no to token=lake-secret-4711")
 
-    check_branches(record, refuse, now_ms())
+    with pytest.raises(CatalogError, match="OSError: the server said no") as caught:
+        check_branches(record, refuse, now_ms(), must_exist=True)
 
-    assert "may have been removed (OSError: the server said no" in caplog.text
-    assert "lake-secret" not in caplog.text
+    assert not caught.value.is_permanent
+    assert "lake-secret" not in str(caught.value)
 
 
 def test_a_job_that_fails_after_the_end_of_the_lease_is_told_when_it_ended(lake, events, job, run_dag, caplog):

@@ -410,16 +410,16 @@ def test_what_was_rewound_or_given_up_is_said_to_be_after_the_fact(client, story
     assert captures_in(rewound) == ["rewound", "committed"]
     assert captures_in(failed)[0] == "not committed"
     assert captures_in(given_up) == ["given up", "rewound", "committed"]
-    by_hand("pages_undone.capture", lambda before: manual_changes.abandon(before, wrote_nothing=True))
+    by_hand("pages_undone.capture", lambda before: manual_changes.abandon(before, wrote_nothing=True), verb="abandon")
     assert captures_in(client(consumer_page("pages_undone"))) == ["given up", "rewound", "committed"]
     assert "Changed by hand" in text_of(given_up)
     assert "tester by hand" in text_of(given_up)
 
 
-def by_hand(consumer, change):
+def by_hand(consumer, change, verb="by hand"):
     """Change a checkpoint as a command does."""
     before = checkpoint_of(consumer)
-    after = manual_changes.with_intervention(change(before), who="tester", verb="by hand", now_ms=1)
+    after = manual_changes.with_intervention(change(before), who="tester", verb=verb, now_ms=1)
     default_store().write(after, expected_revision=before.revision)
 
 

@@ -280,7 +280,7 @@ def _removal(now: TableMetadata, branch: str, removed: int) -> Change | None:
 
 
 def _is_of_a_capture(metadata: TableMetadata, name: str) -> bool:
-    """Whether a reference is the branch of a capture: these come and go all the time, and nobody moves them."""
+    """Whether a reference is the branch of a capture: others may add and remove such branches at any time."""
     snapshot = snapshot_of_branch(metadata, name) if name.startswith(BRANCH_PREFIX) else None
     return snapshot is not None and bool(properties_of(snapshot))
 
