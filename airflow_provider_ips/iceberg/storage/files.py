@@ -1,4 +1,4 @@
-"""How metadata files are read and copied: as buffered streams, or by the storage itself, never in memory as a whole."""
+"""How metadata files are read and copied: as buffered streams, as a whole by s3fs, or by the storage itself."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ def open_stream(io: FileIO, path: str) -> Iterator[BinaryIO]:
 def _opened(io: FileIO, path: str) -> BinaryIO:
     client = fsspec_client(io, path)
     if hasattr(client, "call_s3"):
-        # A small file by one request: for a stream, s3fs looks up the size first. What is larger is not kept in memory.
-        start = client.cat_file(path, start=0, end=CHUNK_BYTES)
-        if len(start) < CHUNK_BYTES:
-            return BytesIO(start)
+        # By one request, thanks to the start: otherwise s3fs looks up the size first, also for a stream. That would
+        # hardly save memory: it is read in blocks of 50 MB, which few metadata files exceed, or by many requests.
+        return BytesIO(client.cat_file(path, start=0))
     return BufferedReader(_RawStream(io.new_input(path)), buffer_size=CHUNK_BYTES)
 
 
