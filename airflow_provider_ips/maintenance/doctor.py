@@ -42,7 +42,7 @@ from airflow_provider_ips.maintenance.console import (
 )
 from airflow_provider_ips.maintenance.leases import check_leases
 from airflow_provider_ips.maintenance.migration import check_migration, check_names
-from airflow_provider_ips.maintenance.server import connection_for, last_dag
+from airflow_provider_ips.maintenance.server import connection_for
 from airflow_provider_ips.runs.environment import now_ms, open_catalog
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _writers(
     """
     found: dict[Source, str] = {}
     for checkpoint in _all_checkpoints(stores, examined):
-        dag_id = last_dag(checkpoint)
+        dag_id = checkpoint.last_dag
         if dag_id is None:
             continue
         if server is None:
@@ -236,7 +236,7 @@ def _all_checkpoints(stores: Mapping[str, CheckpointStore], examined: Mapping[st
 
 
 def _on_other_operation(server: Server | None, checkpoint: Checkpoint) -> str:
-    dag_id = last_dag(checkpoint)
+    dag_id = checkpoint.last_dag
     if server is None or dag_id is None:
         return "fail"
     return server.on_other_operation(dag_id, checkpoint.consumer) or "fail"
@@ -252,7 +252,7 @@ def _check_source(
     from airflow_provider_ips.iceberg.source.iceberg_source import IcebergSource, open_source
     from airflow_provider_ips.iceberg.source.retention import retention_of
 
-    subject, dag_id = f"{checkpoint.consumer}: {entry.source}", last_dag(checkpoint)
+    subject, dag_id = f"{checkpoint.consumer}: {entry.source}", checkpoint.last_dag
     judged: dict[str, Any] = {
         "captures_changes": captures_changes(checkpoint, entry.source),
         "on_other_operation": _on_other_operation(server, checkpoint),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_provider_ips import dag_graph
 from airflow_provider_ips.assets.uris import SCHEME, TableUri
 from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore, database_errors
-from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.positions import RunIdentity
@@ -21,11 +20,6 @@ from airflow_provider_ips.sightings import read_all
 
 if TYPE_CHECKING:
     from airflow.serialization.definitions.dag import SerializedDAG
-
-
-def last_dag(checkpoint: Checkpoint) -> str | None:
-    """Return the id of the DAG whose run committed last; None if no run has."""
-    return next((c.run.dag_id for c in reversed(checkpoint.history) if c.run is not None), None)
 
 
 def connection_for(consumer: str, conn_id: str, server: Server | None) -> str:
@@ -184,7 +178,7 @@ def _possible_dags(consumer: str) -> Iterator[str]:
         checkpoint = VariableStore(access=ServerVariables()).read(consumer, even_if_moved=True)
     if checkpoint is not None:
         pending = checkpoint.pending and checkpoint.pending.run.dag_id
-        yield from (dag_id for dag_id in (last_dag(checkpoint), pending) if dag_id)
+        yield from (dag_id for dag_id in (checkpoint.last_dag, pending) if dag_id)
 
 
 def _commits_after(dag: SerializedDAG, capture: Any) -> Iterator[Any]:  # noqa: ANN401 - operators as Airflow stores them

@@ -36,7 +36,6 @@ from airflow_provider_ips.core.sightings.consumer_sighting import (
 )
 from airflow_provider_ips.core.sightings.lag import Look, after_look, unseen_source, with_notice
 from airflow_provider_ips.core.sightings.table_sighting import see_table
-from airflow_provider_ips.maintenance.server import last_dag
 from airflow_provider_ips.runs.environment import now_ms, open_catalog, open_named_store
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ class Watcher:
         pending = checkpoint.pending
         seen = ConsumerSighting(
             consumer=checkpoint.consumer,
-            dag_id=pending.run.dag_id if pending else last_dag(checkpoint),
+            dag_id=pending.run.dag_id if pending else checkpoint.last_dag,
             task_id=None,
             iceberg_conn_id=conn_id,
             seen_at_ms=at_ms,

@@ -128,6 +128,11 @@ class Checkpoint(KeptObject):
         return max((*times, *(i.at_ms for i in self.interventions)), default=0)
 
     @property
+    def last_dag(self) -> str | None:
+        """The id of the DAG whose run committed last; None if no run has."""
+        return next((capture.run.dag_id for capture in reversed(self.history) if capture.run is not None), None)
+
+    @property
     def is_blank(self) -> bool:
         """Whether no run and no command has set anything yet: it only remembers a refresh beside it."""
         return not (self.positions or self.pending or self.history or self.interventions)
