@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from airflow_provider_ips.core.advice.checks import Status, check_mode, check_readers, why_no_range
+from airflow_provider_ips.core.advice.checks import Status, check_expiry, check_mode, check_readers, why_no_range
 from airflow_provider_ips.core.identifiers import TableIdentifier
 from airflow_provider_ips.iceberg import drop_icdc
 from airflow_provider_ips.iceberg.source.catalog_table import wider_readers
@@ -93,3 +93,11 @@ def test_a_source_whose_snapshots_engines_read_otherwise_has_no_ranges():
     history.append(operation="overwrite")
     assert "an incremental read takes snapshots with the operation append only" in why_no_range(history, **usual)
     assert why_no_range(history, captures_changes=True, on_other_operation="fail") == "the capture takes changes"
+
+
+def test_without_a_snapshot_of_main_it_is_unknown_what_an_old_engine_deletes():
+    """A table may have snapshots on another branch only."""
+    history = InMemoryHistory("db.t")
+    history.append()
+    history.head_id = None
+    assert check_expiry(history, "c: db.t").status is Status.UNKNOWN

@@ -88,13 +88,14 @@ def check_expiry(history: TableHistory, subject: str) -> Finding:
     :param history: that of main
     """
     chain = list(ancestors(history, history.head))
-    oldest = chain[-1] if chain else None
+    if not chain:
+        unknown = "main has no snapshot, so it is not known which snapshots an engine takes for rolled back"
+        return Finding("expiry", subject, Status.UNKNOWN, unknown)
+    oldest = chain[-1]
     cut_off = [
         snapshot
         for snapshot in history.retained_snapshots()
-        if oldest is not None
-        and snapshot.committed_at_ms < oldest.committed_at_ms
-        and HELD_UNTIL not in snapshot.summary
+        if snapshot.committed_at_ms < oldest.committed_at_ms and HELD_UNTIL not in snapshot.summary
     ]
     if not cut_off:
         return Finding("expiry", subject, Status.OK, "no snapshot is retained that is older than the history of main")
