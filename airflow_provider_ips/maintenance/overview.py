@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_ips import sightings
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.checkpoint.entries import CommittedCapture, Intervention
-from airflow_provider_ips.core.errors import CheckpointError
+from airflow_provider_ips.core.errors import CheckpointError, IpsError
 from airflow_provider_ips.core.identifiers import did_you_mean
 from airflow_provider_ips.core.positions import Position, format_time
 from airflow_provider_ips.core.sightings.consumer_sighting import ConsumerSighting, Freshness, SeenBy, SourceSighting
@@ -114,11 +114,10 @@ def lag(console: Console, options: LagOptions, *, server: Server | None = None) 
     now = now_ms()
     console.show(list(lag_rows(seen, now, in_full=console.shows_documents)))
     if unplaced := sorted(each.consumer for each in seen if not any(source.committed for source in each.sources)):
-        console.say(f"Not known, because no run has committed yet: {', '.join(unplaced)}.")
-    stored = _stored_consumers(console)
-    if missing := sorted(({options.consumer} if options.consumer else stored) - {each.consumer for each in seen}):
-        look = "the DAG ips_watch looks at them, and --look does so now"
-        hint = look if missing[0] in stored else did_you_mean(missing[0], stored, otherwise=look)
+        console.say(f"Not known, because no position was seen: {', '.join(unplaced)}.")
+    wanted = {options.consumer} if options.consumer else _stored_consumers(console)
+    if missing := sorted(wanted - {each.consumer for each in seen}):
+        hint = _hint(console, options)
         console.say(f"Never seen: {', '.join(missing)}. {hint[0].upper()}{hint[1:]}.")
     found = {each.freshness(now) for each in seen} | ({Freshness.UNKNOWN} if missing or not seen else set())
     if found & {Freshness.GAP, Freshness.BREACHED, Freshness.STRANDED_SOON}:
@@ -178,6 +177,20 @@ def _lag_details(sighting: ConsumerSighting, source: SourceSighting, now_ms: int
         "head": None if source.head is None else source.head.snapshot_text,
         "seen_by": source.seen_by.value,
     }
+
+
+def _hint(console: Console, options: LagOptions) -> str:
+    """What to do about consumers that were never seen. Whether a name is misspelt, only their store can say."""
+    look = "the DAG ips_watch looks at them, and --look does so now"
+    if options.consumer is None:
+        return look
+    try:
+        store = open_store(console, options)
+        if store.read(options.consumer, even_if_moved=True) is None:
+            return did_you_mean(options.consumer, store.consumers(), otherwise=look)
+    except IpsError:
+        return look
+    return look
 
 
 def _stored_consumers(console: Console) -> set[str]:

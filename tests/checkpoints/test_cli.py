@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from airflow.models import Variable
 
+from airflow_provider_ips.checkpoints.iceberg import IcebergStore
 from airflow_provider_ips.checkpoints.variable import ServerVariables, VariableStore
 from airflow_provider_ips.cli.terminal import Terminal
 from airflow_provider_ips.core.checkpoint.entries import PendingCapture, SourceRange
@@ -23,6 +24,7 @@ from airflow_provider_ips.core.positions import RunIdentity
 from airflow_provider_ips.core.record import Kind
 from airflow_provider_ips.core.sightings.consumer_sighting import SeenBy
 from airflow_provider_ips.iceberg.source.iceberg_source import open_source, position_at
+from airflow_provider_ips.maintenance.overview import LagOptions, lag
 from airflow_provider_ips.maintenance.watch import Watcher
 from tests.checkpoints.conftest import standing
 from tests.core.test_long_history import CAPTURES, SOURCES, long_checkpoint
@@ -282,7 +284,7 @@ def test_a_table_shows_options_of_the_configuration_with_their_section(capsys):
 
 
 def test_lag_says_why_it_is_not_known(ips, store, table, consumer):
-    """A name may be misspelt, or no run has committed yet: an exit code alone says neither."""
+    """A name may be misspelt, or a consumer has no position: an exit code alone says neither."""
     pending(store, consumer, 1, 10)
     Watcher(variables=ServerVariables(), iceberg_conn_id="lake", seen_by=SeenBy.COMMAND).look([store], consumer)
 
@@ -290,7 +292,44 @@ def test_lag_says_why_it_is_not_known(ips, store, table, consumer):
 
     assert (misspelt.failure, uncommitted.failure) == ("2", "2")
     assert f"Did you mean {consumer!r}?" in misspelt.remarks
-    assert f"no run has committed yet: {consumer}." in uncommitted.remarks
+    assert f"no position was seen: {consumer}." in uncommitted.remarks
+
+
+def test_lag_suggests_a_name_of_the_store_that_has_the_checkpoints(ips, store, lake, consumer):
+    """Not that of another consumer, whose checkpoint is in the other store; nor any, if the store cannot be read."""
+    pending(store, f"{consumer}2", 1, 10)
+    pending(IcebergStore(lake), consumer, 1, 10)
+
+    known, misspelt, unread = (
+        ips("lag", "--store", "iceberg", "--conn-id", conn_id, "--consumer", name).remarks
+        for conn_id, name in (("lake", consumer), ("lake", f"{consumer}x"), ("nowhere", f"{consumer}x"))
+    )
+
+    assert f"Never seen: {consumer}. The DAG ips_watch" in known
+    assert f"Did you mean {consumer!r}?" in misspelt
+    assert f"Never seen: {consumer}x. The DAG ips_watch" in unread
+
+
+class ListedVariables(ServerVariables):
+    """Variables, and the prefixes by which they were listed."""
+
+    def __init__(self):
+        self.prefixes = []
+
+    def keys(self, *, prefix):
+        self.prefixes.append(prefix)
+        return super().keys(prefix=prefix)
+
+
+def test_lag_of_a_consumer_that_was_seen_reads_nothing_of_others(store, table, consumer):
+    """A deployment may have thousands of checkpoints."""
+    pending(store, consumer, 1, 10)
+    variables = ListedVariables()
+    Watcher(variables=variables, iceberg_conn_id="lake", seen_by=SeenBy.COMMAND).look([store], consumer)
+
+    lag(Terminal("json", variables), LagOptions(consumer=consumer))
+
+    assert variables.prefixes == []
 
 
 @pytest.mark.parametrize("command", ["show", "history", "reset", "abandon"])

@@ -1,5 +1,7 @@
 """`airflow ips lag`: what was seen, when that was, and an exit code that a monitor can trust."""
 
+# ruff: noqa: AIR311 - the rows in the database are the subject
+
 from __future__ import annotations
 
 import os
@@ -9,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from airflow.models import Variable
 
 from airflow_provider_ips import sightings
 from airflow_provider_ips.checkpoints.variable import ServerVariables
@@ -21,6 +24,13 @@ from tests.kit.tables import append, create
 
 __all__ = ["ips"]
 pytestmark = pytest.mark.usefixtures("airflow_database")
+
+
+@pytest.fixture(autouse=True)
+def _alone(airflow_database):
+    """The command shows all consumers, and tests in other files leave theirs."""
+    for key in ServerVariables().keys(prefix="ips_"):
+        Variable.delete(key)
 
 
 @pytest.fixture
