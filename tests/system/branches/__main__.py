@@ -42,9 +42,12 @@ def main() -> int:
                     result = "costs" if found else "keeps"
                     print(f"Iceberg {engine.version}: a gap in main's history, made by {expires}, {result} live files")
                     assert not loses_files_to_gaps(Path(folder), engine, expires, has_tag=True)
+                engine.done.clear()
             for number in range(options.count):
                 history = play(Path(folder), options.seed + number, engines, options.steps)
                 done.update(line.split("(")[0].strip() for line in history.log)
+            for engine in engines:
+                print(f"Iceberg {engine.version} has carried out {dict(sorted(engine.done.items()))}")
         check_format_version_3(Path(folder))
         print("Format version 3 by a REST catalog: row ids and sequence numbers are the source's")
     print(f"{options.count} histories of {options.steps} steps in {time.monotonic() - begun:.0f} s: {dict(done)}")

@@ -16,6 +16,7 @@ from urllib.parse import urlparse
 from pyiceberg.catalog.sql import SqlCatalog
 
 from airflow_provider_ips.core.advice.checks import check_expiry
+from airflow_provider_ips.core.advice.retention import MAX_REF_AGE
 from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.core.identifiers import CapturedBranch
 from airflow_provider_ips.core.settings import ALL_OPERATIONS
@@ -83,7 +84,7 @@ class History:
     """The ICDC tables whose files a branch holds, by the name of the branch."""
 
     written: list[str] = field(default_factory=list)
-    """Branches of captures that somebody has written to."""
+    """Branches of captures that somebody has written to, and that are theirs: nothing of ours may remove them."""
 
     tags: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """What somebody has tagged of captures."""
@@ -94,7 +95,7 @@ class History:
     def __post_init__(self) -> None:
         properties = dict(MERGING) if self.rng.random() < 0.7 else {}
         if self.rng.random() < 0.3:
-            properties["history.expire.max-ref-age-ms"] = "1"
+            properties[MAX_REF_AGE] = "1"
         new_table(self.catalog, TABLE, format_version=self.rng.choice(["1", "2", "2"]), properties=properties)
         self.append()
 
@@ -277,18 +278,38 @@ class History:
             self.tags[f"t{snapshot_id}"] = self.held[name]
 
     def expire(self, engine: Release) -> None:
-        engine = self._if_safe(engine)
-        failed = engine.run("expire", TABLE, int(time.time() * 1000) + 1000)
+        failed = self._expired(engine, "expire", int(time.time() * 1000) + 1000)
         assert not failed, failed
 
     def expire_one(self, engine: Release) -> None:
-        engine = self._if_safe(engine)
-        engine.run("expire_one", TABLE, self.rng.choice([s.snapshot_id for s in self.table.metadata.snapshots]))
+        self._expired(engine, "expire_one", self.rng.choice([s.snapshot_id for s in self.table.metadata.snapshots]))
+
+    def _expired(self, engine: Release, command: str, what: int) -> str:
+        """Let an engine expire snapshots, and with them what the table's properties let expire of others' branches.
+
+        PyIceberg clears what a capture has set on a branch when it writes to it, so that these properties are for it.
+        """
+        before = self.table.metadata
+        failed = self._if_safe(engine).run(command, TABLE, what)
+        if MAX_REF_AGE in before.properties:
+            there = self.table.metadata.refs
+            self.written = [name for name in self.written if name in there or before.refs[name].max_ref_age_ms]
+        return failed
 
     def _if_safe(self, engine: Release) -> Release:
-        """Where main's history has a gap, 1.8 and 1.9 take live files for reverted ones, with or without captures."""
+        """Another release where 1.8 and 1.9 take live files for reverted ones, with or without captures.
+
+        That is where main's history has a gap, and no capture or tag is left: then these look at what can be reached.
+        """
         has_gap = check_expiry(IcebergSource(self.table, TABLE, "main"), TABLE).status != "ok"
-        return self.engines[-1] if has_gap and engine.version in UNSAFE else engine
+        assert not has_gap or any(line.split("(")[0].split()[-1] in _MAKING_GAPS for line in self.log[:-1]), (
+            "captures alone have made a gap in main's history"
+        )
+        keeps_another = any(ref.max_ref_age_ms for ref in self.table.metadata.refs.values())
+        if not has_gap or keeps_another or engine.version not in UNSAFE:
+            return engine
+        self.log.append(f"  by {self.engines[-1].version}")
+        return self.engines[-1]
 
     def expire_by_pyiceberg(self) -> None:
         heads = {ref.snapshot_id for ref in self.table.metadata.refs.values()}
@@ -327,6 +348,7 @@ class History:
         assert not missing, f"files of main are lost: {missing}"
         assert set(self.read()) == self.rows[self.head], "main has other rows"
         refs = self.table.metadata.refs
+        assert refs.keys() >= set(self.written), "branches of others are lost"
         for name, rows in self.held.items():
             if name in self.tables and self.catalog.table_exists(self.tables[name]):
                 assert self.read_table(self.tables[name]) == rows, f"{self.tables[name]} has other rows"
@@ -336,6 +358,8 @@ class History:
 
 
 _BY_ENGINES = ("compact", "rewrite_manifests", "cherrypick", "drop_by_hand", "expire", "expire_one")
+_MAKING_GAPS = ("expire_one", "expire_by_pyiceberg", "tag_by_hand", "write_by_hand")
+"""What others do that retains an older snapshot than the history of main has."""
 
 
 def _branch(name: str) -> str:

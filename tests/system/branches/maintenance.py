@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sysconfig
+from collections import Counter
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,10 +27,11 @@ OTHERS: Final = {
 
 
 class Release:
-    """One release at work on one catalog."""
+    """One release at work on one catalog; ``done`` counts what it has carried out."""
 
     def __init__(self, version: str, process: subprocess.Popen[str]) -> None:
         self.version = version
+        self.done = Counter[str]()
         self._process = process
 
     def run(self, *words: object) -> str:
@@ -40,6 +42,7 @@ class Release:
         self._process.stdin.flush()
         answer = self._process.stdout.readline().strip()
         assert answer, f"Iceberg {self.version} has ended at {words}"
+        self.done[str(words[0])] += answer == "done"
         return answer.removeprefix("done").removeprefix("failed ")
 
 
