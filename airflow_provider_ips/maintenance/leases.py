@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from itertools import groupby
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from airflow_provider_ips.core.advice.checks import Finding, Status
 from airflow_provider_ips.core.checkpoint.document import Checkpoint
 from airflow_provider_ips.core.errors import IpsError
-from airflow_provider_ips.core.identifiers import CapturedBranch
+from airflow_provider_ips.core.identifiers import CapturedBranch, Source
 from airflow_provider_ips.core.positions import format_time
 from airflow_provider_ips.maintenance.console import Row
 from airflow_provider_ips.maintenance.server import connection_for
@@ -20,6 +17,7 @@ from airflow_provider_ips.runs.environment import now_ms, open_catalog
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table.metadata import TableMetadata
 
     from airflow_provider_ips.iceberg.branches.leases import FoundBranch
     from airflow_provider_ips.maintenance.server import Server
@@ -94,32 +92,43 @@ def check_leases(catalog: Catalog, checkpoint: Checkpoint) -> Iterator[Finding]:
 
     A lease that ends before its capture is committed takes the rows away from the job.
     """
-    from airflow_provider_ips.iceberg.branches.leases import find_leases
-
-    pending = () if checkpoint.pending is None else checkpoint.pending.icdc_tables
-    for table in sorted({source.table for source in checkpoint.sources}):
-        for branch in find_leases(catalog, table) or ():
-            if branch.consumer == checkpoint.consumer:
-                yield _finding(branch, is_pending=branch.name in pending)
-    yield from _written_to(catalog, checkpoint)
-
-
-def _written_to(catalog: Catalog, checkpoint: Checkpoint) -> Iterator[Finding]:
-    """Report branches that the consumer has made, and that are at a snapshot of somebody else by now."""
-    from airflow_provider_ips.iceberg.foreign_errors import translate_errors
-    from airflow_provider_ips.iceberg.icdc.metadata import capture_properties, load_if_exists
-
     parsed = (CapturedBranch.parse(name) for name in sorted(checkpoint.known_tables))
-    for table, branches in groupby(filter(None, parsed), key=attrgetter("table")):
-        found = None
-        with suppress(IpsError), translate_errors(f"loading {table}"):  # the checks of the source report it
-            found = load_if_exists(catalog, table)
-        for each in branches:
-            is_there = found is not None and each.branch in found.metadata.refs
-            if found is not None and is_there and not capture_properties(found.metadata, str(each)):
-                text = "somebody has written to it, or moved it: it holds files without a lease, and nothing removes it"
-                remedy = f"if it is not needed: ALTER TABLE {table} DROP BRANCH {each.branch}"
-                yield Finding("lease", str(each), Status.WARNING, text, remedy)
+    known = [branch for branch in parsed if branch is not None]
+    for table in sorted({source.table for source in checkpoint.sources} | {branch.table for branch in known}):
+        made = [branch for branch in known if branch.table == table]
+        try:
+            yield from _check_table(catalog, checkpoint, table, made)
+        except IpsError as error:
+            if made:  # else no branch of it is known, and the checks of the source report the error
+                subject = ", ".join(map(str, made))
+                yield Finding("lease", subject, Status.UNKNOWN, f"not looked at: {error.problem}", error.remedy)
+
+
+def _check_table(
+    catalog: Catalog, checkpoint: Checkpoint, table: str, made: Iterable[CapturedBranch]
+) -> Iterator[Finding]:
+    from airflow_provider_ips.iceberg.branches.leases import count_bytes, find_branches
+    from airflow_provider_ips.iceberg.source.iceberg_source import open_source_if_exists
+
+    source = open_source_if_exists(catalog, Source(table))
+    if source is None:
+        return
+    pending = () if checkpoint.pending is None else checkpoint.pending.icdc_tables
+    own = (each for each in find_branches(table, source.metadata) if each.consumer == checkpoint.consumer)
+    for branch in count_bytes(source.table.io, source.metadata, own):
+        yield _finding(branch, is_pending=branch.name in pending)
+    yield from _written_to(source.metadata, made)
+
+
+def _written_to(metadata: TableMetadata, made: Iterable[CapturedBranch]) -> Iterator[Finding]:
+    """Report branches that a consumer has made, and that are at a snapshot of somebody else by now."""
+    from airflow_provider_ips.iceberg.icdc.metadata import capture_properties
+
+    for each in made:
+        if each.branch in metadata.refs and not capture_properties(metadata, str(each)):
+            text = "somebody has written to it, or moved it: it holds files without a lease, and nothing removes it"
+            remedy = f"if it is not needed: ALTER TABLE {each.table} DROP BRANCH {each.branch}"
+            yield Finding("lease", str(each), Status.WARNING, text, remedy)
 
 
 def _finding(branch: FoundBranch, *, is_pending: bool) -> Finding:

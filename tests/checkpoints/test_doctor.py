@@ -2,6 +2,8 @@
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from airflow.sdk import DAG
@@ -9,10 +11,12 @@ from airflow.sdk import DAG
 from airflow_provider_ips import IpCommitOperator, iceberg_asset
 from airflow_provider_ips.checkpoints.variable import ServerVariables
 from airflow_provider_ips.core.identifiers import variable_key
+from airflow_provider_ips.maintenance.leases import check_leases
 from airflow_provider_ips.runs.environment import now_ms
 from tests.checkpoints.test_cli import ips
 from tests.kit.airflow import sync
-from tests.kit.pipelines import Job, capturing, incremental
+from tests.kit.calls import JOURNAL, JournaledCatalog
+from tests.kit.pipelines import Job, capturing, checkpoint_of, incremental
 from tests.kit.tables import append, create, icdc_tables
 
 __all__ = ["ips"]
@@ -303,6 +307,25 @@ def test_a_branch_that_somebody_has_written_to_is_found(ips, lake, events, run_d
     row = examine(ips, consumer)["lease"]
     assert (row["status"], row["subject"]) == ("warning", f"db.events.branch_{branch}")
     assert f"DROP BRANCH {branch}" in row["remedy"]
+
+
+def test_a_branch_of_a_source_that_cannot_be_loaded_is_unknown(ips, lake, events, run_dag):
+    """Not left out, as if nothing were held."""
+    consumer = in_branches(lake, run_dag, "held_unseen", timedelta(hours=1))
+    (branch,) = (name for name in events.refresh().refs() if name != "main")
+    Path(urlsplit(events.metadata_location).path).unlink()
+    row = examine(ips, consumer)["lease"]
+    assert (row["status"], row["subject"]) == ("unknown", f"db.events.branch_{branch}")
+    assert "loading db.events" in row["finding"]
+
+
+def test_leases_are_checked_by_one_load_of_the_source(lake, events, run_dag):
+    """For the branches that are there, and for those that somebody has written to."""
+    consumer = in_branches(lake, run_dag, "loaded_once", timedelta(hours=1))
+    JOURNAL.start()
+    (found,) = check_leases(JournaledCatalog("lake", **lake.properties), checkpoint_of(consumer))
+    assert (found.status, JOURNAL.names.count("catalog.load_table")) == ("ok", 1)
+    JOURNAL.stop()
 
 
 def test_what_branches_hold_is_listed_and_shown(ips, lake, events, run_dag):
