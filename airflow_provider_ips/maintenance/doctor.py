@@ -41,7 +41,7 @@ from airflow_provider_ips.maintenance.console import (
     open_variable_store,
 )
 from airflow_provider_ips.maintenance.leases import check_leases
-from airflow_provider_ips.maintenance.migration import check_migration, check_names
+from airflow_provider_ips.maintenance.migration import check_end_and_seeds, check_names, compare_targets
 from airflow_provider_ips.maintenance.server import connection_for
 from airflow_provider_ips.runs.environment import now_ms, open_catalog
 
@@ -87,14 +87,15 @@ def examine_migration(console: Console, options: DoctorOptions, server: Server |
         finding = "a task cannot see stored DAGs and their runs"
         yield Finding("dag", subject, Status.UNKNOWN, finding, "use the command line, on an Airflow server")
         return
-    if unknown := list(check_names(server, plain, incremental)):
-        yield from unknown
-        return
-    consumer = next(iter(server.consumers(incremental)), "")
     try:
-        found = replace(options, conn_id=connection_for(consumer, options.conn_id, server))
-        stores, catalog = open_stores(console, found), open_catalog(found.conn_id)
-        yield from check_migration(server, stores, catalog, plain, incremental)
+        if unknown := list(check_names(server, plain, incremental)):
+            yield from unknown
+            return
+        consumers = {each: connection_for(each, options.conn_id, server) for each in server.consumers(incremental)}
+        stores = {each: open_stores(console, replace(options, conn_id=consumers[each])) for each in consumers}
+        connections = sorted(set(consumers.values()) or {options.conn_id})
+        yield from check_end_and_seeds(server, stores, plain, incremental)
+        yield from compare_targets(server, connections, plain, incremental)
     except IpsError as error:
         yield Finding.of_error("migration", subject, error)
 

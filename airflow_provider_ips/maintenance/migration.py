@@ -9,9 +9,10 @@ from airflow_provider_ips.core.advice.checks import Finding, Status
 from airflow_provider_ips.core.errors import IpsError
 from airflow_provider_ips.core.identifiers import did_you_mean
 from airflow_provider_ips.core.positions import format_time
+from airflow_provider_ips.runs.environment import open_catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyiceberg.catalog import Catalog
 
@@ -40,13 +41,15 @@ def check_names(server: Server, plain: str, incremental: str) -> Iterator[Findin
         yield Finding("dag", plain, Status.PROBLEM, "both names are of one DAG", "name the plain one first")
 
 
-def check_migration(
-    server: Server, stores: Mapping[str, CheckpointStore], catalog: Catalog, plain: str, incremental: str
+def check_end_and_seeds(
+    server: Server, stores: Mapping[str, Mapping[str, CheckpointStore]], plain: str, incremental: str
 ) -> Iterator[Finding]:
-    """Check that the plain DAG has ended, that every capture was seeded before its last run, and that targets agree."""
+    """Check that the plain DAG has ended, and that every capture was seeded before its last run.
+
+    :param stores: those of each consumer, which its connection leads to
+    """
     yield _check_end(server, plain)
-    yield from _check_seeds(server, stores, plain, incremental)
-    yield from _compare(server, catalog, plain, incremental)
+    yield from _check_seeds(stores, server.last_success_ms(plain), incremental)
 
 
 def _check_end(server: Server, plain: str) -> Finding:
@@ -60,13 +63,12 @@ def _check_end(server: Server, plain: str) -> Finding:
 
 
 def _check_seeds(
-    server: Server, stores: Mapping[str, CheckpointStore], plain: str, incremental: str
+    stores: Mapping[str, Mapping[str, CheckpointStore]], started_ms: int | None, incremental: str
 ) -> Iterator[Finding]:
-    started_ms, consumers = server.last_success_ms(plain), server.consumers(incremental)
-    if not consumers:
+    if not stores:
         yield Finding("seed", incremental, Status.PROBLEM, "it has no IpCaptureOperator", "add it, and the commit")
-    for consumer in consumers:
-        found = (store.read(consumer, even_if_moved=True) for store in stores.values())
+    for consumer, own in stores.items():
+        found = (store.read(consumer, even_if_moved=True) for store in own.values())
         checkpoint = next((c for c in found if c is not None and c.moved_to is None), None)
         if checkpoint is None or not checkpoint.positions:
             finding = "it has no position, so its first run starts where `initial` says: by default it takes all rows"
@@ -93,8 +95,11 @@ def _check_seed(subject: str, position_ms: int, started_ms: int | None) -> Findi
     return Finding("seed", subject, Status.OK, f"it is at {format_time(position_ms)}, before {last}")
 
 
-def _compare(server: Server, catalog: Catalog, plain: str, incremental: str) -> Iterator[Finding]:
-    """Compare what both DAGs declare to write; if that is one table there is nothing to compare."""
+def compare_targets(server: Server, connections: Sequence[str], plain: str, incremental: str) -> Iterator[Finding]:
+    """Compare what both DAGs declare to write; if that is one table there is nothing to compare.
+
+    :param connections: those of the captures; which of several the targets are reached by is not known
+    """
     subject = f"{plain} and {incremental}"
     ours, theirs = server.declared_tables(incremental), server.declared_tables(plain)
     if ours and ours == theirs:
@@ -106,8 +111,13 @@ def _compare(server: Server, catalog: Catalog, plain: str, incremental: str) -> 
         yield Finding("targets", subject, Status.UNKNOWN, finding, remedy + HOW_TO.format("a", "b"))
         return
     (plain_table,), (our_table,) = theirs, ours
+    if len(connections) != 1:
+        finding = f"not compared here: its captures have the connections {' and '.join(connections)}"
+        how_to = f"compare them by an engine; {HOW_TO.format(plain_table, our_table)}"
+        yield Finding("targets", subject, Status.UNKNOWN, finding, how_to)
+        return
     try:
-        yield compare_tables(catalog, plain_table, our_table)
+        yield compare_tables(open_catalog(connections[0]), plain_table, our_table)
     except IpsError as error:
         yield Finding.of_error("targets", f"{plain_table} and {our_table}", error)
 

@@ -1,15 +1,25 @@
 """`airflow ips doctor --migrating`: whether an incremental DAG can take over from a plain one."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from airflow.providers.standard.operators.python import PythonOperator
 from airflow.sdk import DAG
+from pyiceberg.catalog import load_catalog
 
 from airflow_provider_ips import iceberg_asset
+from airflow_provider_ips.checkpoints.iceberg import IcebergStore
+from airflow_provider_ips.cli.terminal import Terminal
+from airflow_provider_ips.core.checkpoint.manual_changes import seed as seed_document
+from airflow_provider_ips.core.errors import StoreUnavailableError
+from airflow_provider_ips.maintenance.doctor import DoctorOptions, examine_migration
+from airflow_provider_ips.maintenance.server import Server
+from scripts.local_spark import sqlite_properties
+from tests.checkpoints.conftest import standing
 from tests.checkpoints.test_cli import ips
 from tests.kit.airflow import sync
-from tests.kit.pipelines import Job, incremental
+from tests.kit.pipelines import Job, capturing, incremental
 from tests.kit.tables import append, create
 
 __all__ = ["ips"]
@@ -105,3 +115,44 @@ def test_the_catalog_is_that_of_the_incremental_dag(ips, pair):
     """As for every command that names a consumer."""
     said = ips("doctor", "--migrating", *pair)
     assert {row["check"] for row in said.rows} == {"seed", "plain", "targets"}
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    """Another catalog, by the connection ``elsewhere``."""
+    properties = sqlite_properties(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "warehouse").mkdir(parents=True)
+    monkeypatch.setenv("AIRFLOW_CONN_ELSEWHERE", json.dumps({"conn_type": "iceberg", "extra": properties}))
+    return load_catalog("elsewhere", **properties)
+
+
+def test_each_capture_has_the_connection_of_its_own(ips, pair, lake, elsewhere):
+    """Its checkpoint may be there. By which of them the targets are reached is not known: an engine compares them."""
+    dag = incremental(pair[1], "db.events", Job(lake), commit={"target_assets": target("incremental")})
+    with dag:
+        capturing("db.events", task_id="second", iceberg_conn_id="elsewhere")
+    sync(dag)
+    consumer = f"{pair[1]}.second"
+    position = standing(10, "db.events")
+    document = seed_document(None, consumer=consumer, positions=(position,), now_ms=position.position.committed_at_ms)
+    IcebergStore(elsewhere).write(document, expected_revision=None)
+
+    found = {(row["check"], row["subject"].partition(":")[0]): row for row in ips("doctor", "--migrating", *pair).rows}
+
+    assert found["seed", consumer]["status"] == "ok"
+    targets = found["targets", f"{pair[0]} and {pair[1]}"]
+    assert (targets["status"], "connections elsewhere and lake" in targets["finding"]) == ("unknown", True)
+    assert "db.plain EXCEPT ALL SELECT * FROM db.incremental" in targets["remedy"]
+
+
+class Unreadable(Server):
+    """A server whose stored DAGs cannot be read any more."""
+
+    def consumers(self, dag_id):
+        raise StoreUnavailableError("The stored DAGs could not be read", consequence=dag_id, remedy="try again")
+
+
+def test_stored_dags_that_cannot_be_read_are_a_problem_and_no_traceback(pair):
+    """As what else goes wrong in these checks."""
+    (found,) = examine_migration(Terminal("json"), DoctorOptions(migrating=pair), Unreadable())
+    assert (found.check, found.finding) == ("migration", "The stored DAGs could not be read")
