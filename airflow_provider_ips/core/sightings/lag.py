@@ -12,11 +12,11 @@ from typing import Final
 
 from airflow_provider_ips.core.advice.retention import DEFAULT_MAX_AGE_MS, RetentionFacts
 from airflow_provider_ips.core.errors import GapError, SourceError
-from airflow_provider_ips.core.history.snapshots import SnapshotFacts, TableHistory, head_position, live_volume
+from airflow_provider_ips.core.history.snapshots import SnapshotFacts, TableHistory, head_position
 from airflow_provider_ips.core.identifiers import Source
 from airflow_provider_ips.core.lineage.walk import prove_lineage
 from airflow_provider_ips.core.positions import Position
-from airflow_provider_ips.core.record import UNKNOWN_VOLUME, Volume, total
+from airflow_provider_ips.core.record import UNKNOWN_VOLUME, Volume
 from airflow_provider_ips.core.sightings.consumer_sighting import (
     MAX_POINTS,
     MAX_WORDS,
@@ -30,7 +30,7 @@ from airflow_provider_ips.core.sightings.consumer_sighting import (
     SeenBy,
     SourceSighting,
 )
-from airflow_provider_ips.core.sightings.table_sighting import Effect, commit_of, effect_of
+from airflow_provider_ips.core.sightings.table_sighting import Effect, commit_of, effect_of, whole_table
 
 Retention = Callable[[], RetentionFacts]
 
@@ -62,7 +62,7 @@ def see_source(
         source=Source(history.name, history.branch),
         seen_at_ms=look.at_ms,
         seen_by=look.by,
-        table=live_volume(history.head),
+        table=whole_table(history.head),
         head=head_position(history),
         committed=_bare(committed),
         lag=UNKNOWN_LAG,
@@ -145,10 +145,15 @@ def _added(snapshots: Iterable[SnapshotFacts]) -> Volume:
     commits = [(commit_of(each), each.count("added-files-size")) for each in snapshots]
     sizes = [0 if commit.added_files == 0 else size_bytes for commit, size_bytes in commits]
     return Volume(
-        files=total(commit.added_files for commit, _ in commits),
-        records=total(commit.added_records for commit, _ in commits),
-        size_bytes=total(sizes),
+        files=_sum(commit.added_files for commit, _ in commits),
+        records=_sum(commit.added_records for commit, _ in commits),
+        size_bytes=_sum(sizes),
     )
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    known = list(numbers)
+    return None if None in known else sum(number or 0 for number in known)
 
 
 def runway_until(after: Sequence[SnapshotFacts], retention: RetentionFacts, look: Look) -> int | None:
@@ -198,7 +203,7 @@ def after_capture(
 
     :param captured: of each source; nothing if the capture failed
     """
-    return _judged(seen, before, total(each.size_bytes for each in captured) if captured else None)
+    return _judged(seen, before, _sum(each.size_bytes for each in captured) if captured else None)
 
 
 def after_look(before: ConsumerSighting | None, seen: ConsumerSighting, *, is_complete: bool) -> ConsumerSighting:
@@ -311,9 +316,9 @@ def _point(seen: ConsumerSighting, captured_bytes: int | None) -> Point:
     return Point(
         at_ms=seen.seen_at_ms,
         lag_s=None if lag_s is None else int(lag_s),
-        lag_bytes=total(each.lag.volume.size_bytes for each in seen.sources),
+        lag_bytes=_sum(each.lag.volume.size_bytes for each in seen.sources),
         captured_bytes=captured_bytes,
-        table_bytes=total(each.table.size_bytes for each in seen.sources),
+        table_bytes=_sum(each.table.size_bytes for each in seen.sources),
     )
 
 

@@ -102,10 +102,15 @@ def see_table(history: TableHistory, *, iceberg_conn_id: str, seen_at_ms: int, s
         table_uuid=history.table_uuid,
         seen_at_ms=seen_at_ms,
         seen_by=seen_by,
-        table=live_volume(history.head),
+        table=whole_table(history.head),
         commits=tuple(map(commit_of, chain)),
         has_more=bool(chain) and chain[-1].parent_id is not None,
     )
+
+
+def whole_table(head: SnapshotFacts | None) -> Volume:
+    """All that is live at the head of a table, as sightings of tables and of consumers show it."""
+    return live_volume(head)
 
 
 def commit_of(snapshot: SnapshotFacts) -> Commit:
