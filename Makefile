@@ -21,15 +21,16 @@ STATE_ARGS ?=
 SOAK_ARGS ?=
 ENGINES ?=
 CATALOGS ?=
-WORKERS ?= 2
+# One more than two cores: a test waits for its servers and JVMs a quarter of its time.
+WORKERS ?= 3
 
 # What `make test` leaves out below tests/: folders that are done already.
 DONE ?=
-# Tests that take long, and have targets of their own: below tests/system/.
-OWN_TARGETS := apply browser cascades components cookbook dbt demo docs_site examples/test_patterns.py lineage metrics playback topology triggerer
+# Tests that take long, and have targets of their own.
+OWN_TARGETS := $(addprefix system/,apply browser cascades catalogs components cookbook dbt demo docs_site examples/test_patterns.py histories lineage metrics playback topology triggerer) docs/test_tutorial.py
 
 .DEFAULT_GOAL := help
-.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-task bench-far bench-watch bench-watch-dag bench-pages bench-branches bench-state bench-many bench-metrics compare quick test test-apply test-components test-triggerer test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-metrics test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
+.PHONY: help env jars spark-jars demo ui day shell bench-capture bench-pipeline bench-objects bench-task bench-far bench-watch bench-watch-dag bench-pages bench-branches bench-state bench-many bench-metrics compare quick test test-apply test-components test-triggerer test-playback test-cascades test-topology test-demo test-browser screenshots soak test-histories test-lakes test-crash test-model test-mutants fuzz map walk check check-format fix constraints build smoke floors test-floor compatibility test-cookbook test-lineage test-metrics test-dbt test-engines test-branches test-catalogs docs docs-serve test-docs release-check bench-estimate clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,8 +66,8 @@ docs: env ## the documentation as a site, every link checked, into .artefacts/do
 docs-serve: ## the same on 127.0.0.1 (PORT=8000), and again whenever a page changes
 	@$(MAKE) --no-print-directory docs DOCS_ARGS='--serve $(or $(PORT),8000)'
 
-test-docs: docs ## the site in a real browser: search, both themes, a narrow window; screenshots into .artefacts/docs-site
-	pytest tests/system/docs_site $(PYTEST_ARGS)
+test-docs: docs ## the site in a real browser: search, both themes, a narrow window (screenshots in .artefacts/docs-site); the tutorial
+	pytest tests/system/docs_site tests/docs/test_tutorial.py --numprocesses 2 --dist loadfile $(PYTEST_ARGS)
 
 bench-capture: jars ## capture against Iceberg's Java API and PyIceberg, into docs (an hour; BENCH_ARGS=--quick: minutes)
 	@case '$(BENCH_ARGS)' in *--publish*) uv pip install --quiet --constraint constraints.txt matplotlib ;; esac
@@ -115,11 +116,14 @@ compare: jars ## this package and other ways on the same tables, who is right (C
 quick: check jars ## what answers early: check, tests of core and package, the cost of parsing (4 minutes at most)
 	pytest tests/core tests/package --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
-test: jars ## all tests but those with targets of their own (WORKERS=2, PYTEST_ARGS='-k rings')
-	pytest $(addprefix --ignore tests/system/,$(OWN_TARGETS)) $(addprefix --ignore tests/,$(DONE)) --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+test: jars ## all tests but those with targets of their own (WORKERS=3, PYTEST_ARGS='-k rings')
+	pytest $(addprefix --ignore tests/,$(OWN_TARGETS) $(DONE)) --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 test-apply: jars ## random histories applied to dimensions and groups on Spark, against a recomputation
 	pytest tests/system/apply $(PYTEST_ARGS)
+
+test-lakes: jars ## catalogs and storage that fail, refuse, vend and sign, as real servers, and a sample of test-histories
+	pytest tests/system/catalogs tests/system/histories --numprocesses $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 test-components: env ## runs killed, cleared, marked and backfilled in a whole Airflow on PostgreSQL
 	pytest tests/system/components --numprocesses 4 $(PYTEST_ARGS)

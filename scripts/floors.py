@@ -103,7 +103,7 @@ def run_tests(python: str, airflow: str, arguments: list[str]) -> int:
     wanted = {canonicalize_name(tool) for tool in TEST_TOOLS}
     tools = [line for line in extras if canonicalize_name(Requirement(line).name) in wanted]
     _install(python, environment, airflow, ["--editable", str(ROOT), *tools])
-    workers = ("--numprocesses", os.environ.get("WORKERS", "2"), "--dist", "loadgroup")
+    workers = ("--numprocesses", os.environ.get("WORKERS", "3"), "--dist", "loadgroup")
     command = [_python_of(environment), "-m", "pytest", *TESTS, *workers, *arguments]
     path = f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(command, cwd=ROOT, env={**os.environ, "PATH": path}, check=False).returncode
