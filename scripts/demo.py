@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 SECONDS_A_RUN: Final = 1800
 """More than any run takes on a machine that has other things to do."""
+FEW_ROWS: Final = 5_000
+"""A day's rows, below which both jobs take less than a JVM needs to compile them well."""
 STARTING: Final = "Airflow starts: web server, scheduler and DAG processor"
 DONE: Final = ("success", "failed")
 T = TypeVar("T")
@@ -85,11 +87,11 @@ def _show(folder: Path, *, days: int, rows: int, seed: int) -> None:
     arriving = Days.ending(datetime.now(UTC).date(), days=days, rows=rows, seed=seed)
     with held(folder):
         lake = Lake.on_sqlite(folder / "lake")
-        # Both jobs are compiled as Spark's are by default: settings for brief jobs would make the long one slower. No
-        # run is started by a clock: each is for a day that has arrived.
+        # Both jobs are compiled as Spark's are by default: settings for brief jobs would make the long one slower,
+        # unless it is brief as well. No run is started by a clock: each is for a day that has arrived.
         deployment = Deployment.of(
             folder,
-            lake.environment(brief_jobs=False),
+            lake.environment(brief_jobs=rows < FEW_ROWS),
             port=free_port(),
             AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE="False",
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from scripts.local_spark import session_settings, sqlite_catalog, sqlite_properties_for_spark, start_spark
+from scripts.local_spark import BRIEF_JVM, session_settings, sqlite_catalog, sqlite_properties_for_spark, start_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +35,10 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LakeOfTwoEngines]
     """Mark users with ``xdist_group("spark")``, so that one worker starts one session."""
     folder = tmp_path_factory.mktemp("lake")
     settings = session_settings({"lake": sqlite_properties_for_spark(folder)})
-    spark = start_spark({**settings, "spark.sql.shuffle.partitions": "2"}, log_level="ERROR")
+    spark = start_spark(
+        {**settings, "spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": " ".join(BRIEF_JVM)},
+        log_level="ERROR",
+    )
     yield LakeOfTwoEngines(spark=spark, catalog=sqlite_catalog(folder, namespaces=("db", "icdc")))
     spark.stop()
 
