@@ -35,6 +35,7 @@ def postgres_server(*, password):
             "port": port,
             "unix_socket_directories": folder,
             "fsync": "off",  # only processes die here, not machines
+            "max_connections": 300,  # of a whole Airflow, catalogs of its tasks and of Spark's, and the test's
         }
         command = (
             str(programs / "postgres"),

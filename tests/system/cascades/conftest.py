@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,11 @@ class World:
     @property
     def rest(self):
         return self.airflow.rest
+
+    @cached_property
+    def catalog(self):
+        """Opened once: each catalog has connections to the database, and tests look every second."""
+        return self.lake.catalog()
 
 
 @pytest.fixture(scope="session")

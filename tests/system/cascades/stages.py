@@ -76,10 +76,9 @@ def is_idle(rest, stage):
 
 def unseen(world, stage):
     """The snapshots of a stage's source behind its checkpoint that changed rows, by what they say of themselves."""
-    catalog = world.lake.catalog()
-    if not catalog.table_exists(stage.source):
+    if not world.catalog.table_exists(stage.source):
         return []
-    table = catalog.load_table(stage.source)
+    table = world.catalog.load_table(stage.source)
     document = world.rest.variable(variable_key(stage.consumer))
     position = document and Checkpoint.parse(document, consumer=stage.consumer).position_of(Source(stage.source))
     snapshot, behind = table.current_snapshot(), []
