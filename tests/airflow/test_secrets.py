@@ -239,14 +239,14 @@ class LeakingCatalog(SqlCatalog):
 
 
 HIDDEN = {
-    "token": "to-ken-4711\nse-cond-4711",
-    "header.X-Gate": "gate-4711",
-    "header.Cookie": "session=cookie-4711; path=/",
-    "api_key": "api-4711-key",
-    "s3.secret-access-key": "s3/4711+secret==",
-    "adls.connection-string": "AccountName=lake;AccountKey=ac/4711+key==;EndpointSuffix=core.windows.net",
-    "adls.sas-token": "sv=2024&sig=si%2Fg4711%3D",
-    "proxy": "http://me:pa@ss/4711@proxy:3128",
+    "token": "to-ken-zq7x\nse-cond-zq7x",
+    "header.X-Gate": "gate-zq7x",
+    "header.Cookie": "session=cookie-zq7x; path=/",
+    "api_key": "api-zq7x-key",
+    "s3.secret-access-key": "s3/zq7x+secret==",
+    "adls.connection-string": "AccountName=lake;AccountKey=ac/zq7x+key==;EndpointSuffix=core.windows.net",
+    "adls.sas-token": "sv=2024&sig=si%2Fgzq7x%3D",
+    "proxy": "http://me:pa@ss/zq7x@proxy:3128",
 }
 
 
@@ -292,30 +292,30 @@ def test_no_run_shows_any(leaking, fails_at, run_dag, api, caplog):
     shown = "\n".join([*errors, repr(ran.errors), str(ran.xcoms), page.text, *logged(caplog)])
     assert page.status_code == (404 if fails_at in ("load_table", "register_table") else 200)
     assert ("RESTError" in shown) == (fails_at != "nothing")
-    assert "4711" not in shown
+    assert "zq7x" not in shown
 
 
 def test_a_token_that_a_catalog_has_handed_out_is_not_shown():
     """No connection has it. The server shows it again, as it was sent, and the error is the cause of PyIceberg's."""
     response = requests.Response()
     response.request = requests.Request(
-        "GET", "http://catalog", headers={"Authorization": "Bearer Fetched~4711.tok/en"}
+        "GET", "http://catalog", headers={"Authorization": "Bearer Fetched~zq7x.tok/en"}
     ).prepare()
     sent = requests.HTTPError("403", response=response)
-    error = RESTError("the token Fetched~4711.tok/en has no right")
+    error = RESTError("the token Fetched~zq7x.tok/en has no right")
     error.__cause__ = sent
 
     with pytest.raises(IpsError) as raised, translate_errors("loading db.events"):
         raise error
 
-    assert "4711" not in "".join(traceback.format_exception(raised.value))
+    assert "zq7x" not in "".join(traceback.format_exception(raised.value))
     assert "has no right" in str(raised.value)
 
 
 def test_a_catalog_that_does_not_open_shows_none(monkeypatch):
     """Its properties are known before it is opened."""
-    extra = {"py-catalog-impl": "nowhere.Catalog", "uri": "http://me:ab@cd-4711@db", "some-key": "some-4711-value"}
+    extra = {"py-catalog-impl": "nowhere.Catalog", "uri": "http://me:ab@cd-zq7x@db", "some-key": "some-zq7x-value"}
     monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "iceberg", "extra": extra}))
     with pytest.raises(IpsError) as raised:
         _ = IpsHook("lake").catalog
-    assert "4711" not in str(raised.value)
+    assert "zq7x" not in str(raised.value)
