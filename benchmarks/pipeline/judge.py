@@ -29,7 +29,7 @@ def differences(spark: SparkSession, wanted: str, found: str) -> Difference:
     Rows are wide, and ``EXCEPT ALL`` would sort them whole, for longer than the contenders take together.
     """
     names = spark.sql(f"SELECT * FROM {wanted}").columns
-    # Spark's hash passes over NULL, so that (NULL, 1) and (1, NULL) would have the same one.
+    # Spark's hash skips NULL, so that (NULL, 1) and (1, NULL) would have the same one.
     columns = ", ".join([*names, *(f"isnull({name})" for name in names)])
     hashed = " UNION ALL ".join(
         f"SELECT xxhash64({columns}) AS one, xxhash64('two', {columns}) AS two, {sign} AS more FROM {table}"
